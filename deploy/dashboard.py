@@ -161,6 +161,7 @@ OPERATION = (
         "short",
         {
             "{{topology}} late": rate("ldp_late_total"),
+            "{{topology}} late by a fast clock": rate("ldp_late_by_clocks_total"),
             "{{topology}} duplicates": rate("ldp_duplicates_total"),
             "{{topology}} silent": rate("ldp_silent_total"),
             "{{topology}} repeated at the collector": rate("ldp_repeated_total"),

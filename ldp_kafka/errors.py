@@ -241,10 +241,10 @@ class Reason(_Code):
     )
     PARTITION = (
         "partition",
-        "the user belongs to another partition (input.partitioning: murmur2)",
+        "the user, or stream, belongs to another partition (input.partitioning: murmur2)",
         (
-            "let producers key by the user's id, as it is read (in Unicode's NFC; of several fields"
-            " the JSON array), with the murmur2 partitioner, over as many partitions"
+            "let producers key by the id, as it is read (in Unicode's NFC; of several fields the"
+            " JSON array), with the murmur2 partitioner, over as many partitions"
         ),
     )
     RESTARTED = (

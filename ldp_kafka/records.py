@@ -269,6 +269,8 @@ class Sums:
     """Additive integer sums, the number of reports first; None: there are none, and none come any
     more for this slot and those before it.
     """
+    twice: bool = False
+    """Whether users were seen to report twice, in this slot or before it."""
 
 
 @dataclass(frozen=True, slots=True)

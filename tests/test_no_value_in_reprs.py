@@ -119,7 +119,8 @@ PUBLIC = {
         runtime.stages.rounds.Rounds runtime.stages.rounds.Spent records.Sums
         runtime.stages.merge.MergeState runtime.stages.parts.PartOf
         runtime.stages.requests.Forwarding runtime.stages.slot_sums.At
-        runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
+        runtime.stages.slot_sums.SecondReports runtime.stages.slot_sums.SlotSums
+        runtime.stages.slot_sums.Summed statistics.base.Singles
         statistics.events.Above runtime.releases.plot._Series runtime.releases.view.Line
     """,
     "places in logs, and counts over all users, which the operator's tools print": """

@@ -57,6 +57,7 @@ ALL = [
     Partial(0, 3, 1, (1, 2)),
     Request("r", 3, 0, 1000, 5),
     Sums(3, 1, 1000, (1, 2)),
+    Sums(3, 0, 0, (1, 2), twice=True),
     DeadLetter("raw", 0, 7, 2, Reason.USER),
     RELEASE,
 ]

@@ -14,8 +14,9 @@ _CODES = """\b
 Exit codes:
     0  it runs: up to date, or waits for what may come by itself: events, ticks,
        workers that have still to read
-    1  somebody has to do something: brokers, topics or workers are missing, or
-       every message is a dead letter
+    1  somebody has to do something: brokers, topics or workers are missing, every
+       message is a dead letter, one clock closed the slots of all others, or users
+       are in several partitions
     2  used wrongly, or nothing here may ask the brokers of either side
 """
 

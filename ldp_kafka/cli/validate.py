@@ -34,7 +34,7 @@ SAMPLE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 @click.command(epilog="""\b
 Exit codes, with messages:
     0  all give events that are reported, or no more than --max-bad of them do not
-    1  more would be dead letters, or come late
+    1  more would be dead letters, or come late; or a user is in several partitions
     2  none gives an event, or the topology is not valid
 
 """ + example(
@@ -182,4 +182,4 @@ def _try(
 def _code(verdict: Verdict, max_bad: float) -> int:
     if not verdict.events:
         return WRONG
-    return FAILED if verdict.lost_share > max_bad else 0
+    return FAILED if verdict.lost_share > max_bad or verdict.split else 0

@@ -49,6 +49,13 @@ FAMILIES = (
     Family(Counter, "ldp_late_total", "Events that came after their slot was closed.", AT_EDGE),
     Family(
         Counter,
+        "ldp_late_by_clocks_total",
+        "Of these, events that are late by another one alone, which was far ahead of its record's"
+        " timestamp: a sender's clock is fast.",
+        AT_EDGE,
+    ),
+    Family(
+        Counter,
         "ldp_duplicates_total",
         "Events at or before their user's last slot, dropped.",
         AT_EDGE,

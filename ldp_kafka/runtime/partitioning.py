@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["murmur2", "partitions_of"]
+__all__ = ["CURE", "murmur2", "partitions_of"]
+
+CURE = (
+    "key each message by its user's id, and let input.partitioning: murmur2 refuse what lies"
+    " elsewhere"
+)
+"""What to do where users are in several partitions."""
 
 _SEED, _M, _R = 0x9747B28C, np.uint32(0x5BD1E995), np.uint32(24)
 

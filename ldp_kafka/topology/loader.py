@@ -241,6 +241,8 @@ class _Work:
                 )
             # what has another default there
             given |= {"create": mine.get("create", False), "idle": mine.get("idle", RELAY_IDLE)}
+        if self._curated and given["partitions"] > 1:
+            given["partitioning"] = mine.get("partitioning", "murmur2")
         user = given.pop("user")
         fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("value", "time")}
         if isinstance(user, list):
@@ -259,6 +261,11 @@ class _Work:
             max_ahead_ms=parse_duration(ahead),
             **given,
         )
+
+    @property
+    def _curated(self) -> bool:
+        privacy = self.document.data.get("privacy")
+        return isinstance(privacy, dict) and privacy.get("trust") == "curator"
 
     def _path(self, key: str, text: str) -> Path:
         if key == "events" and text == "$":

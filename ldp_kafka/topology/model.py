@@ -148,6 +148,15 @@ class Topology(Checked):
             )
         if isinstance(self.method, Windowed) and self.input.source != "topic":
             yield "input.source", f"must be topic for {self.method.name}, which releases windows"
+        if self.curated and self.input.partitions > 1 and self.input.partitioning != "murmur2":
+            yield (
+                "input.partitioning",
+                (
+                    "must be murmur2, the default where privacy.trust is curator, or"
+                    " input.partitions 1: a stream that lies in several partitions would be"
+                    " released by each of them, a part of its value each time"
+                ),
+            )
         yield from self._not_together()
         if self.contribution is not None:
             yield from self.contribution.problems()

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +36,11 @@ from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
+from ldp_kafka.topology import Topology
 from tests.broker.forks import Life
 
 KEY = bytes(range(100, 132))
@@ -104,6 +107,17 @@ def watermarks(
         with suppress(KafkaException):
             consumer.list_topics(place.topic, timeout=limit)
         time.sleep(0.1)  # both may answer at once, and on a machine that has no time to lose
+
+
+def users_of(topology: Topology, partition: int, users: int, prefix: str = "u") -> list[str]:
+    """A partition's part of so many users; where workers verify it, they belong there."""
+    source = topology.input
+    dealt = range(partition, users, source.partitions)
+    if source.partitioning != "murmur2":
+        return [f"{prefix}{at}" for at in dealt]
+    names = (f"{prefix}{at}" for at in count())
+    home = (name for name in names if partitions_of([name], source.partitions)[0] == partition)
+    return list(islice(home, len(dealt)))
 
 
 @dataclass
@@ -287,11 +301,11 @@ class Flow:
             else:
                 mine = [
                     (
-                        f"u{u}",
+                        user,
                         max(0, t - rnd.choice([1, 1, 2, 4])) if rnd.random() < late else t,
                         self.value(rnd),
                     )
-                    for u in range(partition, users, partitions)
+                    for user in users_of(self.topology, partition, users)
                 ]
             rnd.shuffle(mine)
             for at in range(0, len(mine), 10):

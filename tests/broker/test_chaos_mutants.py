@@ -24,7 +24,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.chaos.crew import GO_ON, MUTANT
 from tests.broker.chaos.judge import judge_all
 from tests.broker.chaos.world import DISPATCH, REPO
-from tests.broker.flow import SLOT, START, Flow
+from tests.broker.flow import SLOT, START, Flow, users_of
 
 TEXT = """
 topology: {name}
@@ -99,7 +99,8 @@ def put(flow: Flow, rnd: random.Random, slots: range) -> None:
     held: list[list] = [[], []]
     for t in slots:
         for partition in (0, 1):
-            rows = [(f"u{at}", t, rnd.random()) for at in range(partition, USERS, 2)]
+            mine = users_of(flow.topology, partition, USERS)
+            rows = [(user, t, rnd.random()) for user in mine]
             late, held[partition] = (
                 held[partition],
                 [row for row in rows if row[0].endswith(("4", "5"))],

@@ -19,7 +19,7 @@ from ldp_kafka.records import Events
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.changelog import compacted
 from ldp_kafka.runtime.wire.codec import encode
-from tests.broker.flow import SLOT, START, Flow
+from tests.broker.flow import SLOT, START, Flow, users_of
 from tests.broker.forks import Life
 from tests.broker.test_faults import until, until_acknowledged
 from tests.broker.test_no_value_leaves import Planted, hits, of_topic
@@ -172,7 +172,7 @@ def test_no_value_leaves_the_curator(kafka, tmp_path, prefix):
         flow.start("curate")
         for t, part in enumerate(parts):
             for number, mine in enumerate(np.array_split(part, partitions)):
-                users = [f"s{number}.{at}" for at in range(len(mine))]
+                users = users_of(topology, number, partitions * len(mine), f"s{number}.")
                 flow.put(
                     number,
                     encode(Events(Ids.of(users), (START + t) * SLOT + np.arange(len(mine)), mine)),

@@ -42,6 +42,7 @@ PERTURB = {
     "reports": 5,
     "silent": 1,
     "late": 2,
+    "late_by_clocks": 9,
     "duplicates": 3,
     "refused": 4,
     "clamped": 6,
@@ -272,6 +273,7 @@ def test_raw_counts_stay_at_the_edge():
         "ldp_clamped_total",
         "ldp_refused_total",
         "ldp_late_total",
+        "ldp_late_by_clocks_total",
         "ldp_watermark_timestamp_seconds",
         "ldp_waiting_reports",
         "ldp_spent_ratio",
@@ -282,7 +284,7 @@ def test_raw_counts_stay_at_the_edge():
     assert EDGE_ONLY.isdisjoint(families("collect"))
     assert set(families("perturb")) >= EDGE_ONLY
     metrics = made("collect")
-    for key in ("clamped", "refused", "events", "late", "watermark", "reports_waiting"):
+    for key in ("clamped", "refused", "events", "late", "late_by_clocks", "watermark"):
         with pytest.raises(InvariantError, match="collect role has no metric"):
             metrics.count(output({key: 1}))
     with pytest.raises(InvariantError, match="ldp_spent_ratio"):

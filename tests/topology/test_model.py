@@ -300,6 +300,7 @@ def test_what_a_curator_needs():
         (", source: devices", naive, "per_stream", "must be topic for naive"),
         ("", naive.replace("curator", "edge"), "per_stream", "whose privacy.trust is curator"),
         ("", naive, "per_user", "whose privacy.trust is edge"),
+        (", partitioning: trusted", naive, "per_stream", "must be murmur2, the default where"),
         ("", "trust: curator, method: naive, delay: 4", "per_stream", "given; level: event is"),
         ("", naive.replace("event", "user"), "per_stream", "must be event or w-event for naive"),
         ("", "trust: curator, method: capp, window: 4", "mean", "privacy.trust: must be edge"),
@@ -309,6 +310,9 @@ def test_what_a_curator_needs():
         with pytest.raises(TopologyError) as wrong:
             loads(text % (part, privacy, statistic))
         assert said in str(wrong.value)
+    one = loads(text % (", partitions: 1, partitioning: trusted", naive, "per_stream"))
+    assert (one.input.partitioning, good.input.partitioning) == ("trusted", "murmur2")
+    assert (lone.input.partitioning, lone.input.partitions) == ("trusted", 2)
     week = loads(text % ("", naive.replace("event", "w-event, window: 7"), "per_stream"))
     assert week.guarantee.window == 7 and week.windowed.spend == 142_857
     for name in ("reports_topic", "partials_topic", "collector_dead_letters_topic"):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.log import Message, Output, Record
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sample.looks import (
     Events,
     Looks,
@@ -22,6 +23,7 @@ from ldp_kafka.runtime.sample.looks import (
 )
 from ldp_kafka.runtime.sample.parts import Part, require_raw
 from ldp_kafka.runtime.sample.shapes import Shapes
+from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.places import Passed, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
@@ -90,6 +92,11 @@ class Verdict:
         return sum(problem.count for problem in self.problems)
 
     @property
+    def split(self) -> int:
+        """Users of its events who lie in more than one partition."""
+        return 0 if self.looks is None else self.looks.ids.split
+
+    @property
     def lost_share(self) -> float:
         """Of all rows, those that would be dead letters, or late: 0 to 1."""
         late = 0 if self.looks is None else self.looks.slots.late
@@ -132,6 +139,10 @@ class _Progress:
 
     watermark: int = -1
     closed: int = NEVER
+    come: int = NEVER
+    """The last slot that has come, but for what was far ahead of its message's timestamp: see
+    `clocks`.
+    """
 
     def __repr__(self) -> str:
         return "_Progress()"  # never a time of a user
@@ -210,24 +221,30 @@ class _Tally:
             self._shapes.good([messages[i].value or b"" for i in good.tolist()])
         self._with_events += len(good)
         self._others += len(chunk) - len({*good.tolist(), *self._at(messages, bad)})
-        slot_ms = self._topology.input.slot_ms
-        # the latest time that came before each message: `advance` brings `at` to the last one's
-        before = np.maximum.accumulate(np.concatenate([(at.watermark,), latest]))[:-1]
+        slot_ms, lateness = self._topology.input.slot_ms, self._topology.input.lateness
+        times = rows.slots
+        slots = self._topology.slot_of(times)
+        stamps = Run.of(messages).timestamps
+        timely = Timely(slot_ms=slot_ms, lateness=lateness)
+        come = timely.before(at.come, slots, rows.message, latest, stamps)
+        at.come = come.item(-1)
         steps = advance(
             at,
             np.arange(len(messages)),
             latest,
             slot_ms=slot_ms,
-            lateness=self._topology.input.lateness,
+            lateness=lateness,
             passed=lambda: Passed(at.closed),
         )
-        times = rows.slots
-        slots = self._topology.slot_of(times)
         in_time = slots > steps.closed_before[rows.message]
-        back = before[rows.message] // slot_ms - slots
+        come = come[rows.message]
+        clocks = late_by_clocks(slots, come, ~in_time, lateness)
+        back = come - slots
         texts = rows.users.texts()
         users = np.array([self._ids.setdefault(each, len(self._ids)) for each in texts], np.int64)
-        self._events.append(Events(users, times, slots, rows.message + start, in_time, back))
+        self._events.append(
+            Events(users, times, slots, rows.message + start, in_time, back, clocks)
+        )
         self._look_at_values(rows.values)
         return texts
 

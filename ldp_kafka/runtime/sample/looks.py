@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ __all__ = [
     "Slots",
     "Times",
     "Values",
+    "in_several",
     "look_at_ids",
     "look_at_slots",
     "look_at_times",
@@ -34,8 +37,9 @@ class Events:
     slots : (n,)
     message : (n,) the place of each one's message among those of its partition
     in_time : (n,) whether its slot is open when its message comes
-    back : (n,) how many slots before the latest event of the messages before it; negative where it
-        is itself the latest
+    back : (n,) how many slots before the latest event of the messages before it, but for what was
+        far ahead of its message's timestamp; negative where it is itself the latest
+    clocks : (n,) whether it is late by an event alone that was so
     """
 
     users: NDArray[np.intp]
@@ -44,6 +48,7 @@ class Events:
     message: NDArray[np.intp]
     in_time: NDArray[np.bool_]
     back: NDArray[np.int64]
+    clocks: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.users)
@@ -74,7 +79,7 @@ class Ids:
     alike: int
     """Ids that differ from another one in upper and lower case, or in space around it, alone."""
     split: int
-    """Ids that lie in more than one partition: each counts as several users."""
+    """Ids that lie in more than one partition: each has a budget in each of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,8 +112,12 @@ class Slots:
     """Events in time that come after one of a later slot of their user."""
     late: int
     """Events whose slot is closed when they come."""
+    clocks: int
+    """Of these, those that an event alone makes late that was far ahead of its message's
+    timestamp.
+    """
     lateness: int
-    """The least ``input.lateness`` with which none of them is late, in the same order."""
+    """The least ``input.lateness`` with which none of the others is late, in the same order."""
     several: int
     """Messages that hold events of several slots."""
 
@@ -145,8 +154,19 @@ def look_at_ids(partitions: Sequence[Iterable[str]]) -> Ids:
         whole=sum(map(_whole, ids)),
         not_ascii=sum(not text.isascii() for text in ids),
         alike=len(ids) - len({text.strip().casefold() for text in ids}),
-        split=sum(map(len, each)) - len(ids),
+        split=in_several(each),
     )
+
+
+def in_several(partitions: Iterable[Iterable[str]]) -> int:
+    """How many ids lie in more than one of these sets, each of one partition.
+
+    Examples
+    --------
+    >>> in_several([{"m1", "m2"}, {"m1"}, {"m1", "m3"}])
+    1
+    """
+    return sum(number > 1 for number in Counter(chain.from_iterable(partitions)).values())
 
 
 def _whole(text: str) -> bool:
@@ -192,6 +212,7 @@ def look_at_slots(events: Events, starts: Sequence[int]) -> Slots:
         repeated=repeated,
         behind=behind,
         late=int(np.count_nonzero(~events.in_time)),
+        clocks=int(np.count_nonzero(events.clocks)),
         lateness=max(0, int(events.back.max(initial=0))),
         several=several,
     )

@@ -7,8 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ldp_kafka.accounting.words import moment, span
+from ldp_kafka.runtime import partitioning
 from ldp_kafka.runtime.sample.judge import Problem, Verdict
 from ldp_kafka.runtime.sample.looks import Ids, Looks, Slots, Times, Values
+from ldp_kafka.runtime.stages import clocks
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import format_path
@@ -35,6 +37,7 @@ def lines(topology: Topology, verdict: Verdict, name: str) -> Iterator[str]:
     yield from _missing(topology, verdict)
     if (looks := verdict.looks) is not None:
         yield f"  users   {_ids(looks.ids)}"
+        yield from _split(looks.ids)
         yield f"  times   {_times(topology, verdict, looks.times)}"
         yield from _slots(topology, verdict, looks.slots)
         yield f"  values  {_values(topology, verdict, looks.values)}"
@@ -83,9 +86,15 @@ def _ids(ids: Ids) -> str:
         text += f"; {ids.not_ascii:,} with letters beyond ASCII"
     if ids.alike:
         text += f"; {ids.alike:,} equal another one but for case or spaces: users of their own"
-    if ids.split:
-        text += f"; {ids.split:,} lie in more than one partition, and count as several users"
     return text
+
+
+def _split(ids: Ids) -> Iterator[str]:
+    if ids.split:
+        yield (
+            f"          {ids.split:,} of {_many(ids.distinct, 'id')} lie in more than one"
+            f" partition: each has a budget, and reports, in each of them; {partitioning.CURE}"
+        )
 
 
 def _times(topology: Topology, verdict: Verdict, times: Times) -> str:
@@ -121,15 +130,21 @@ def _slots(topology: Topology, verdict: Verdict, slots: Slots) -> Iterator[str]:
             f"  late    {slots.late:,} come when their slot is closed (input.lateness:"
             f" {source.lateness}): not reported, in the order of these messages"
         )
-        yield from _lateness(topology, slots)
+        if slots.clocks:
+            yield (
+                f"      {slots.clocks:,} of them by an event alone that was far ahead of its"
+                f" message's timestamp: it closed the slots of all others; {clocks.CURE}"
+            )
+        if slots.late > slots.clocks:
+            yield from _lateness(topology, slots)
 
 
 def _lateness(topology: Topology, slots: Slots) -> Iterator[str]:
-    source = topology.input
+    source, them = topology.input, "the others" if slots.clocks else "all of them"
     if slots.lateness <= MOST_SLOTS:
         later = _many(slots.lateness - source.lateness, "slot")
         yield (
-            f"      input.lateness: {slots.lateness} would take all of them; a slot would close"
+            f"      input.lateness: {slots.lateness} would take {them}; a slot would close"
             f" {later} later, and what waits for that be released so much later"
         )
     else:

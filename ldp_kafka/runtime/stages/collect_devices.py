@@ -237,7 +237,10 @@ class CollectDevices:
             mine = PartOf.of(*ats[slot], name)
             known = self._known(state, mine, name)
             if known is not None and known.offset < offsets[row]:
-                output.count("repeated" if known.said == what else "second_reports")
+                second = known.said != what
+                output.count("second_reports" if second else "repeated")
+                seen = source.sums.second_reports
+                source.sums.second_reports = seen.and_of(int(second), slot)
                 continue
             counted.append(row)
             if known is None:  # else the part was written down ahead of the rest

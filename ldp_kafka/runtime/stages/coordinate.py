@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -120,6 +120,7 @@ class Coordinate:
     def _take(self, state: CoordinateState, found: Sums, output: Output) -> None:
         """Note what is new; a merger that was killed writes again what it wrote last."""
         rounds, state.changed = state.rounds, True
+        rounds.twice |= found.twice
         support = None if found.support is None else list(found.support)
         if found.phase == FIRST:
             if rounds.last is not None and found.slot <= rounds.last:
@@ -186,7 +187,8 @@ class Coordinate:
         told = rounds.told(self.method.protocol, found, second)
         if self.processing.on:  # who reads it must know: projected shares, for one, are biased
             told["postprocess"] = self.processing.on
-        made = self.publisher.of_round(
+        publisher = replace(self.publisher, twice=True) if rounds.twice else self.publisher
+        made = publisher.of_round(
             found.slot,
             Estimate(value, error, found.reports + second),
             released.strategy,

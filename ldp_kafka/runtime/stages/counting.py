@@ -41,11 +41,13 @@ class SourceState:
 
     def meta(self) -> dict[str, Any]:
         """All but the sums, as JSON."""
-        return {"first": self.first, "closed": self.closed, "crowd": list(self.crowd)}
+        told = {"first": self.first, "closed": self.closed, "crowd": list(self.crowd)}
+        return {**told, **self.sums.meta()}
 
     @classmethod
     def load(cls, meta: Mapping[str, Any], sums: SlotSums) -> SourceState:
         """What `meta` wrote."""
+        sums.hear(meta)
         return cls(sums, meta["first"], meta["closed"], tuple(meta["crowd"]))
 
 
@@ -149,7 +151,7 @@ class Counting:
             if done is None or done < slot - 1:
                 self._empty(state, slot - 1, output)
             found = state.sums.close(slot)
-            for phase, (sums, ids) in found.items():
+            for phase, (sums, ids, _) in found.items():
                 last = phase == max(found)
                 self._send(
                     Partial(

@@ -10,7 +10,7 @@ not make millions of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -68,6 +68,7 @@ class Merge:
     width : integers in a support
     release : makes the records of one slot; see `of_any_phase`
     processed : makes them where releases are processed; None: they are not
+    twice : makes both once users were seen to report twice in a slot; None: as before
     """
 
     oversize: ClassVar[str] = "too many slots wait for a partition without events"
@@ -80,6 +81,7 @@ class Merge:
     fingerprint: str
     layout: str
     processed: Processed | None = None
+    twice: tuple[MakeRelease, Processed | None] | None = None
     partition: int = 0
     deployment: ClassVar[str] = ""
     seal: ClassVar[None] = None
@@ -144,9 +146,12 @@ class Merge:
     def _released(
         self, state: MergeState, slot: int, sums: Mapping[int, Sequence[int]]
     ) -> list[Record]:
-        if self.processed is None or state.coordinator is None:
-            return self.release(slot, sums)
-        return self.processed.release(state.coordinator, slot, sums)
+        release, processed = self.release, self.processed
+        if self.twice is not None and state.sums.second_reports.number:
+            release, processed = self.twice
+        if processed is None or state.coordinator is None:
+            return release(slot, sums)
+        return processed.release(state.coordinator, slot, sums)
 
     def _take(self, state: MergeState, partial: Partial) -> bool:
         """False for one that was taken before: a source's partials come in the order of their
@@ -176,6 +181,7 @@ class Merge:
             return 0
         ids = state.sums.sample.setdefault(at, [])
         second = len(set(ids) & set(sample))
+        state.sums.note(at, second)
         if len(ids) < HELD:
             ids += sample
         return second
@@ -228,6 +234,7 @@ class Merge:
             "released": state.released,
             "full": state.full,
             "slots": self.size,
+            **state.sums.meta(),
             **({} if state.coordinator is None else {"coordinator": state.coordinator.saved()}),
         }
 
@@ -240,6 +247,7 @@ class Merge:
             meta["released"],
             meta["full"],
         )
+        made.sums.hear(meta)
         if self.processed is not None:
             made.coordinator = self.processed.load(meta.get("coordinator"))
         return made
@@ -274,6 +282,7 @@ def make_merge(
     """The merge stage; its log has one partition."""
     del partition, randomness  # there is no other, and it draws nothing
     publishes = publisher(topology)
+    unbound = replace(publishes, twice=True)
     return Merge(
         topology.input.partitions,
         topology.statistics.width,
@@ -283,4 +292,5 @@ def make_merge(
         topology.fingerprint,
         topology.layout,
         processed(topology, publishes),
+        (of_any_phase(unbound.of_slot), processed(topology, unbound)),
     )

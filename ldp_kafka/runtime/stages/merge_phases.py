@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason
@@ -45,11 +45,11 @@ class MergeFirst(Merge):
     def _emit(self, state: MergeState, output: Output) -> None:
         before, told = state.released, None
         for slot, sums in self._complete(state):
-            output.send(*self.release(slot, sums))
+            output.send(*self._released(state, slot, sums))
             told = slot
         now, first = state.released, state.first
         if first is not None and now is not None and now >= first and now not in (before, told):
-            output.send(*self.release(now, {}))
+            output.send(*self._released(state, now, {}))
 
 
 class MergeSecond(Merge):
@@ -58,9 +58,9 @@ class MergeSecond(Merge):
     def _emit(self, state: MergeState, output: Output) -> None:
         before = state.released
         for slot, sums in self._complete(state):
-            output.send(*self.release(slot, sums))
+            output.send(*self._released(state, slot, sums))
         if state.released is not None and state.released != before:
-            output.send(*self.release(state.released, {}))
+            output.send(*self._released(state, state.released, {}))
 
     def _complete(self, state: MergeState) -> Iterable[tuple[int, dict[int, list[int]]]]:
         if len(state.closed) < self.sources:
@@ -102,21 +102,29 @@ class MergePhases:
         """Of each phase; in the sums of the second, what reports cost stands for the phase."""
         width = len(self.method.support(self.method.blank(0)))
         common = (self.topic, self.dead_letters_topic, self.fingerprint, self.layout)
-        first = MergeFirst(self.sources, width, self._first, *common)
-        second = MergeSecond(self.sources, width, self._second, *common)
+        lanes = ((MergeFirst, self._first), (MergeSecond, self._second))
+        first, second = (
+            lane(self.sources, width, told, *common, twice=(partial(told, twice=True), None))
+            for lane, told in lanes
+        )
         return (first, second)[: self.method.phases]
 
-    def _first(self, slot: int, sums: Mapping[int, Sequence[int]]) -> list[Record]:
-        return [self._record(slot, FIRST, 0, sums.get(FIRST))]
+    def _first(
+        self, slot: int, sums: Mapping[int, Sequence[int]], *, twice: bool = False
+    ) -> list[Record]:
+        return [self._record(slot, FIRST, 0, sums.get(FIRST), twice)]
 
-    def _second(self, slot: int, sums: Mapping[int, Sequence[int]]) -> list[Record]:
+    def _second(
+        self, slot: int, sums: Mapping[int, Sequence[int]], *, twice: bool = False
+    ) -> list[Record]:
         """Of each cost that reports of the slot had: of honest edges there is one."""
-        return [self._record(slot, SECOND, cost, support) for cost, support in sums.items()] or [
-            self._record(slot, SECOND, 0, None)
-        ]
+        told = [self._record(slot, SECOND, cost, each, twice) for cost, each in sums.items()]
+        return told or [self._record(slot, SECOND, 0, None, twice)]
 
-    def _record(self, slot: int, phase: int, cost: int, support: Sequence[int] | None) -> Record:
-        sums = Sums(slot, phase, cost, None if support is None else tuple(support))
+    def _record(
+        self, slot: int, phase: int, cost: int, support: Sequence[int] | None, twice: bool
+    ) -> Record:
+        sums = Sums(slot, phase, cost, None if support is None else tuple(support), twice)
         return Record(self.sums_topic, 0, f"{slot}/{phase}".encode(), encode_json(sums))
 
     def fresh(self) -> PhasesState:

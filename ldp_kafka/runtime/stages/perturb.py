@@ -29,6 +29,7 @@ from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.accepted import LAST_BEFORE, Accepted
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
+from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
@@ -65,6 +66,10 @@ class PerturbState:
     """None before the first message that is folded since the state was loaded."""
     bound: int | None = -1
     """The number of the last bound; None where a version wrote the state that took offsets."""
+    come: int = NEVER
+    """The last slot that has come, but for what was far ahead of its record's timestamp: see
+    `clocks`.
+    """
     waiting: dict[int, int] = field(default_factory=dict)
     """Events accepted since they were last sent, by slot; of all users."""
 
@@ -118,6 +123,10 @@ class Perturb(KeyedStage):
             self.slot_ms,
             self.max_ahead_ms,
         )
+
+    @cached_property
+    def _timely(self) -> Timely:
+        return Timely(slot_ms=self.slot_ms, lateness=self.lateness)
 
     @property
     def _waits(self) -> bool:
@@ -192,6 +201,7 @@ class Perturb(KeyedStage):
         run = Run.of(messages)
         rows, latest = self._raw.read(run, output)
         places = self._places_of(state, run.offsets, latest)
+        self._clocks(state, run, rows, latest, places, output)
         output.count("events", len(rows.slots))
         accepted, made = self._reported(state, run.offsets, rows, places, output)
         if self._waits:
@@ -207,6 +217,29 @@ class Perturb(KeyedStage):
         assert state.bound is not None
         first, state.bound = state.bound + 1, state.bound + len(bounds)
         self._messages.send(output, bounds, first, drawn)
+
+    def _clocks(
+        self,
+        state: PerturbState,
+        run: Run,
+        rows: Rows,
+        latest: NDArray[np.int64],
+        places: Places,
+        output: Output,
+    ) -> None:
+        """Count the events that are late by one alone that was far ahead of its timestamp."""
+        come = self._timely.before(state.come, rows.slots, rows.message, latest, run.timestamps)
+        state.come = come.item(-1)
+        if not len(rows.slots) or rows.slots.min() > places.passed[-1].closed:
+            return
+        late = rows.slots <= places.closed_before[rows.message]
+        found = late_by_clocks(rows.slots, come[rows.message], late, self.lateness)
+        if found.any():
+            output.count("late_by_clocks", int(np.count_nonzero(found)))
+
+    def _is_behind(self, state: PerturbState) -> bool:
+        """Whether something far ahead has brought the partition further than all else."""
+        return state.watermark >= 0 and state.come < state.watermark // self.slot_ms
 
     def _reported(
         self,
@@ -458,7 +491,9 @@ class Perturb(KeyedStage):
     def meta(self, state: PerturbState) -> dict[str, Any]:
         waiting = {"waiting": sorted(state.waiting.items())} if self.report_rows else {}
         bound = {} if state.bound is None else {"bound": state.bound}
-        return {"watermark": state.watermark, "closed": state.closed, **bound, **waiting}
+        behind = {"come": state.come} if self._is_behind(state) else {}
+        progress = {"watermark": state.watermark, "closed": state.closed}
+        return {**progress, **bound, **behind, **waiting}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
@@ -466,6 +501,8 @@ class Perturb(KeyedStage):
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
         state.bound = meta.get("bound")
+        come = NEVER if state.watermark < 0 else state.watermark // self.slot_ms
+        state.come = meta.get("come", come)
         state.waiting = dict(meta["waiting"]) if self.report_rows else {}
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():

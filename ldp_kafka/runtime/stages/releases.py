@@ -36,6 +36,7 @@ class Publisher:
         those of a user always to the same
     above : threshold of the events that are released beside each statistic of a crowd; None: none
     categories : names of the categories, in their order; None where they have none
+    twice : whether users were seen to report twice in a slot: nothing is guaranteed then
     """
 
     topology: str
@@ -47,6 +48,7 @@ class Publisher:
     partitions: int = 1
     above: float | None = None
     categories: tuple[str, ...] | None = None
+    twice: bool = False
 
     def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
         """The releases of a slot from its merged sums; null values where nobody reported."""
@@ -163,7 +165,7 @@ class Publisher:
             interval,
             reports,
             self.method,
-            self.guarantee,
+            {**self.guarantee, "epsilon": None} if self.twice else self.guarantee,
         )
 
     def _record(self, release: Release) -> Record:

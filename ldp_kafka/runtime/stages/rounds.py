@@ -57,6 +57,8 @@ class Rounds:
     last: int | None = None
     """Last slot that was queued."""
     spent: list[Spent] = field(default_factory=list)
+    twice: bool = False
+    """Whether users were seen to report twice in a slot: nothing is guaranteed from then on."""
 
     @property
     def waiting(self) -> int:
@@ -118,6 +120,7 @@ class Rounds:
             "settled": self.settled,
             "last": self.last,
             "spent": [list(each) for each in self.spent],
+            **({"twice": True} if self.twice else {}),
         }
 
     @classmethod
@@ -134,6 +137,7 @@ class Rounds:
             told["settled"],
             told["last"],
             [Spent(*each) for each in told["spent"]],
+            told.get("twice", False),
         )
 
 

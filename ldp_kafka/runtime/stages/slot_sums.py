@@ -18,7 +18,7 @@ from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.log import Look
 from ldp_kafka.runtime.stages.sample import keep, keep_each
 
-__all__ = ["At", "SlotSums", "Summed", "look_at_sums", "slots_in_a_shard"]
+__all__ = ["At", "SecondReports", "SlotSums", "Summed", "look_at_sums", "slots_in_a_shard"]
 
 BYTES = 2**17  # of a slot shard, about and at most
 MOST = 256  # slots in one
@@ -37,6 +37,24 @@ class Summed(NamedTuple):
 
     sums: list[int]
     ids: list[str]
+    second: int = 0
+    """Second reports that were found among them."""
+
+
+class SecondReports(NamedTuple):
+    """Second reports of users in a slot, which were found by their ids."""
+
+    number: int = 0
+    slot: int | None = None
+    """The latest with any."""
+
+    def and_of(self, number: int, slot: int) -> SecondReports:
+        """With so many more of a slot."""
+        if not number:
+            return self
+        return SecondReports(
+            self.number + number, slot if self.slot is None else max(slot, self.slot)
+        )
 
 
 @dataclass
@@ -53,6 +71,12 @@ class SlotSums:
     """Additive sums of each slot that is not closed, by phase."""
     sample: dict[At, list[str]] = field(default_factory=dict)
     """Sampled report ids of open slots."""
+    second: dict[At, int] = field(default_factory=dict)
+    """Second reports of open slots, where there are any."""
+    second_reports: SecondReports = field(default_factory=SecondReports)
+    """Those of slots that have been closed. A slot's own lie in its slot shard until then: so none
+    is lost, nor counted twice, where a slot shard is ahead.
+    """
     kept: dict[int, dict[int, Summed]] = field(default_factory=dict)
     """Both of the closed slots of a slot shard that goes on."""
     changed: set[int] = field(default_factory=set)
@@ -89,7 +113,13 @@ class SlotSums:
         """
         take = keep_each if singles else keep
         self.sample[at], second = take(self.sample.get(at, []), ids)
+        self.note(at, second)
         return second
+
+    def note(self, at: At, second: int) -> None:
+        """So many second reports were found in an open slot."""
+        if second:
+            self.second[at] = self.second.get(at, 0) + second
 
     def waiting(self, through: int) -> list[int]:
         """Open slots up to and including ``through``, in order."""
@@ -98,9 +128,13 @@ class SlotSums:
     def close(self, slot: int) -> dict[int, Summed]:
         """Close a slot: what is known of each of its phases, in their order."""
         found = {
-            phase: Summed(sums, self.sample.pop(At(slot, phase), []))
+            phase: Summed(
+                sums, self.sample.pop(At(slot, phase), []), self.second.pop(At(slot, phase), 0)
+            )
             for phase, sums in sorted(self.open.pop(slot, {}).items())
         }
+        second = sum(each.second for each in found.values())
+        self.second_reports = self.second_reports.and_of(second, slot)
         if found:
             self.kept[slot] = found
         return found
@@ -137,8 +171,9 @@ class SlotSums:
         held: dict[str, dict[str, Any]] = {}
         for slot in (*self.kept, *self.open):
             if (shard := str(slot // self.size)) in wanted:
-                for phase, (sums, ids) in self._of(slot).items():
-                    held.setdefault(shard, {})[f"{slot}.{phase}"] = [sums, ids]
+                for phase, (sums, ids, second) in self._of(slot).items():
+                    more = [second] if second else []
+                    held.setdefault(shard, {})[f"{slot}.{phase}"] = [sums, ids, *more]
         return {
             shard: json.dumps(slots, separators=(",", ":")).encode()
             for shard, slots in held.items()
@@ -147,7 +182,9 @@ class SlotSums:
     def _of(self, slot: int) -> dict[int, Summed]:
         """What is known of each phase of a slot, open or kept."""
         return self.kept.get(slot) or {
-            phase: Summed(sums, self.sample.get(At(slot, phase), []))
+            phase: Summed(
+                sums, self.sample.get(At(slot, phase), []), self.second.get(At(slot, phase), 0)
+            )
             for phase, sums in self.open[slot].items()
         }
 
@@ -166,15 +203,25 @@ class SlotSums:
         made = cls(size)
         for shard, (cover, payload) in shards.items():
             made.shard_offsets[int(shard)] = cover
-            for name, (sums, ids) in json.loads(payload).items():
-                at = _at(name)
+            for name, held in json.loads(payload).items():
+                at, (sums, ids, second) = _at(name), Summed(*held)
                 if closed is not None and at.slot <= closed:
-                    made.kept.setdefault(at.slot, {})[at.phase] = Summed(sums, ids)
+                    made.kept.setdefault(at.slot, {})[at.phase] = Summed(sums, ids, second)
                 else:
                     made.add(at, sums)
+                    made.note(at, second)
                     if ids:
                         made.sample[at] = ids
         return made
+
+    def meta(self) -> dict[str, Any]:
+        """What is in no slot shard, as JSON; nothing where no report was a second one."""
+        found = self.second_reports
+        return {"second_reports": list(found)} if found.number else {}
+
+    def hear(self, meta: Mapping[str, Any]) -> None:
+        """Take in what `meta` wrote."""
+        self.second_reports = SecondReports(*meta.get("second_reports", ()))
 
 
 def slots_in_a_shard(width: int, ids: int) -> int:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ldp_kafka.errors import Reason
+from ldp_kafka.runtime.stages.slot_sums import SecondReports
 from ldp_kafka.runtime.status.closing import Closing
 
 __all__ = ["Facts", "Group", "InputPartition", "Lag", "Letters", "Releases", "Side", "TopicState"]
@@ -119,6 +120,9 @@ class InputPartition:
     """Rows that are none, by `Reason`."""
     late: int = 0
     """Of the events, those that come when these messages alone have closed their slot."""
+    clocks: int = 0
+    """Of these, those that an event alone makes late that was far ahead of its record's timestamp.
+    """
     oldest: int | None = None
     """The earliest slot of an event among these, and the partition's first ones."""
     event: int | None = None
@@ -205,6 +209,14 @@ class Facts:
     """After which a partition without events gets a tick; None: never."""
     written: bool = True
     """Whether ticks can be written into the log."""
+    present: int | None = None
+    """The slot of the time at which it was asked, where events have such times."""
+    max_ahead_ms: int = 0
+    """How far an event may be ahead of its record's timestamp."""
+    split: int = 0
+    """Users of the events read who are in several partitions."""
+    second: SecondReports = field(default_factory=SecondReports)
+    """What the collector has counted, as of its last snapshots."""
     letters: tuple[Letters, ...] = ()
     releases: Releases = field(default_factory=lambda: Releases(""))
 
@@ -247,6 +259,7 @@ class Facts:
                 "slot_ms": self.closing.slot_ms,
                 "through": self.through,
                 "why": self.input_why,
+                "split": self.split,
                 "partitions": [
                     {**asdict(each), "through": each.through(self.closing)} for each in self.input
                 ],
@@ -261,6 +274,7 @@ class Facts:
                 }
                 for each in self.letters
             ],
+            "second_reports": self.second._asdict(),
             "releases": {**asdict(self.releases), "through": self.releases.through},
         }
 

@@ -8,8 +8,10 @@ beginning has been folded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -22,6 +24,8 @@ from ldp_kafka.runtime.kafka.changelog import newest_metas
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
+from ldp_kafka.runtime.sample.looks import in_several
+from ldp_kafka.runtime.stages.slot_sums import SecondReports
 from ldp_kafka.runtime.status.closing import closing_of
 from ldp_kafka.runtime.status.facts import (
     Facts,
@@ -106,10 +110,13 @@ def read_facts(
         devices=flow.raw is None,
         idle_ms=topology.input.idle_ms,
         written=flow.raw is None or topology.input.written,
+        present=None if flow.raw is None else topology.slot_of(int(time.time() * 1000)),
+        max_ahead_ms=topology.input.max_ahead_ms,
     )
     look = _Look(topology, asked, timeout)
     facts = look.input(facts)
     facts = replace(facts, groups=tuple(look.groups()))
+    facts = replace(facts, second=look.second_reports())
     return replace(facts, releases=look.releases(), letters=tuple(look.letters()))
 
 
@@ -170,7 +177,8 @@ class _Look:
         flow = self._topology.flow
         log = flow.raw or flow.reports
         assert log is not None
-        found, why = _try(self._input, log)
+        users: dict[int, set[str]] = {}
+        found, why = _try(self._input, log, users)
         if found is None:
             found = {number: InputPartition(number) for number in range(log.partitions)}
         for number, closed in (_try(self._closed)[0] or {}).items():
@@ -182,17 +190,19 @@ class _Look:
             ends = _try(self._extents, copied)[0]
             given = None if ends is None else _held(ends)
         every = tuple(found[number] for number in sorted(found))
-        return replace(facts, input=every, input_why=why, given_messages=given)
+        split = in_several(users.values())
+        return replace(facts, input=every, input_why=why, given_messages=given, split=split)
 
-    def _input(self, log: Topic) -> dict[int, InputPartition]:
-        """What the ends of the log say."""
+    def _input(self, log: Topic, users: dict[int, set[str]]) -> dict[int, InputPartition]:
+        """What the ends of the log say; ``users`` takes in the ids of each partition's events."""
         ends, config = self._extents(log), self._config(log)
         held, most = tails(config, log.name, ends)
         # where the last messages are not all: the first slot is that of the first ones, about
         begin = read_heads(config, log.name, ends, held)
-        read = of_devices if self._topology.flow.raw is None else of_raw
         found = {}
         for number, (start, end) in ends.items():
+            mine = users.setdefault(number, set())
+            read = of_devices if self._topology.flow.raw is None else partial(of_raw, users=mine)
             made = read(self._topology, number, held.get(number, []))
             first = read(self._topology, number, begin.get(number, [])).oldest
             oldest = [each for each in (made.oldest, first) if each is not None]
@@ -226,6 +236,15 @@ class _Look:
             number: checkpoints(held, number)[0].meta.get("state") or {}
             for number, held in metas.items()
         }
+
+    def second_reports(self) -> SecondReports:
+        """What the collector's last snapshots have counted, each of its stages by itself."""
+        found = SecondReports()
+        for topic in (self._topology.flow.reports, self._topology.flow.partials):
+            metas = {} if topic is None else _try(self._metas, topic.name)[0] or {}
+            for number, slot in (each for meta in metas.values() for each in _told(meta)):
+                found = found.and_of(number, slot)
+        return found
 
     def groups(self) -> Iterator[Group]:
         """All of them: before a role's own, what it relays; after it, what it forwards."""
@@ -321,6 +340,18 @@ class _Look:
                 if held is not None:
                     made = replace(made, sampled=len(held), reasons=reasons_of(held))
             yield replace(made, why=why)
+
+
+def _told(meta: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """The second reports that a collector's state tells of, and the latest slot with any: of each
+    phase, where there are several.
+    """
+    if "second_reports" in meta:
+        number, slot = meta["second_reports"]
+        yield number, slot
+    for lane in (meta.get("second"), *meta.get("lanes", ())):
+        if lane is not None:
+            yield from _told(lane)
 
 
 def _held(ends: Mapping[int, tuple[int, int]]) -> int:

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import DeadLetter, Release, Reports, Tick
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records
 from ldp_kafka.runtime.log import Message, Output
+from ldp_kafka.runtime.runs import Run
+from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.raw import raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.status.facts import InputPartition
@@ -96,8 +99,15 @@ def _last(within: Spans, most: int) -> Spans:
     return {number: (max(first, end - most), end) for number, (first, end) in within.items()}
 
 
-def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartition:
-    """What the last messages of a raw partition say: read as its worker reads them."""
+def of_raw(
+    topology: Topology, number: int, held: Sequence[Kept], users: set[str] | None = None
+) -> InputPartition:
+    """What the last messages of a raw partition say: read as its worker reads them.
+
+    Parameters
+    ----------
+    users : takes in the ids of all events
+    """
     messages = [
         Message(each.offset, each.timestamp, each.value) for each in held if not _is_header(each)
     ]
@@ -111,11 +121,17 @@ def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartit
     bad = _bad(output)
     newest = int(latest.max(initial=-1))
     made = replace(made, bad=bad, newest=None if newest < 0 else topology.slot_of(newest))
+    if users is not None:
+        users.update(rows.users.texts())
+    source, message = topology.input, rows.message
     # how far the log had come before each message; before the first of them it is not known
     before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
-    open_from = before // topology.input.slot_ms - topology.input.lateness
-    late = int(np.count_nonzero(rows.slots < open_from[rows.message]))
-    return _with_events(replace(made, late=late), rows.slots.tolist())
+    late = rows.slots < before[message] // source.slot_ms - source.lateness
+    timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness)
+    come = timely.before(NEVER, rows.slots, message, latest, Run.of(events).timestamps)
+    clocks = late_by_clocks(rows.slots, come[message], late, source.lateness)
+    made = replace(made, late=int(np.count_nonzero(late)), clocks=int(np.count_nonzero(clocks)))
+    return _with_events(made, rows.slots.tolist())
 
 
 def of_devices(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartition:

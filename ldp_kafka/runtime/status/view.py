@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ldp_kafka.accounting.words import span
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.status.facts import Facts, Group, InputPartition, Letters, Side
-from ldp_kafka.runtime.status.waits import slot_name
+from ldp_kafka.runtime.status.words import slot_name
+from ldp_kafka.runtime.status.wrong import fast_clock, in_several_partitions, twice
 
 __all__ = ["Part", "age", "parts_of"]
 
@@ -38,7 +39,11 @@ def parts_of(facts: Facts, now_ms: int | None = None) -> Iterator[Part]:
     yield _input(facts)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     yield Part(
-        [*(line for each in facts.letters for line in _letters(each)), _released(facts, now)]
+        [
+            *(line for each in facts.letters for line in _letters(each)),
+            *filter(None, [twice(facts)]),
+            _released(facts, now),
+        ]
     )
 
 
@@ -90,12 +95,16 @@ def _input(facts: Facts) -> Part:
         lines.append(f"its messages were not read: {facts.input_why}")
     if any(each.sampled < (each.messages or 0) for each in facts.input):
         lines.append("of each partition its last messages were read, not all: figures are theirs")
-    if late := sum(each.late for each in facts.input):
+    if fast := fast_clock(facts):
+        lines.append(fast)
+    if late := sum(each.late - each.clocks for each in facts.input):
         lines.append(
             f"{late:,} of the {sum(each.events for each in facts.input):,} events read come when"
             " their slot is closed, and are not reported: a greater input.lateness takes them"
             " (ldp-kafka validate --from-topic says which)"
         )
+    if scattered := in_several_partitions(facts):
+        lines.append(scattered)
     head = (
         "partition",
         "messages",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
-from ldp_kafka.accounting.words import moment, span
+from ldp_kafka.accounting.words import span
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.status.closing import ALL, NONE
 from ldp_kafka.runtime.status.facts import Facts, InputPartition
+from ldp_kafka.runtime.status.words import slot_name, some
+from ldp_kafka.runtime.status.wrong import fast_clock, in_several_partitions, twice
 
-__all__ = ["BROKEN", "RULES", "RUNS", "WAITS", "Verdict", "slot_name", "waits_for"]
+__all__ = ["BROKEN", "RULES", "RUNS", "WAITS", "Verdict", "waits_for"]
 
 RUNS, WAITS, BROKEN = "runs", "waits", "broken"
 """All is as it should be; something has to come by itself; somebody has to do something."""
-_MINUTE = 60_000  # milliseconds
-_SHOWN = 3  # names in a line
 
 
 class Verdict(NamedTuple):
@@ -37,20 +37,6 @@ def waits_for(facts: Facts) -> Verdict:
     raise AssertionError("the last rule is for all that is left")
 
 
-def slot_name(slot: int, slot_ms: int) -> str:
-    """When a slot begins, as precisely as slots are long.
-
-    Examples
-    --------
-    >>> slot_name(472_222, 3_600_000), slot_name(3, 1_500)
-    ('2023-11-14 22:00 UTC', '1970-01-01T00:00:04.500000Z')
-    """
-    text = moment(slot * slot_ms)
-    if slot_ms % _MINUTE or not text.endswith(":00Z"):
-        return text
-    return text.removesuffix(":00Z").replace("T", " ") + " UTC"
-
-
 def _brokers(facts: Facts) -> str | None:
     away = [each for each in facts.sides if each.away is not None]
     if not away:
@@ -66,7 +52,7 @@ def _topics(facts: Facts) -> str | None:
     if not all(each.ours for each in missing):
         name = next(each.name for each in missing if not each.ours)
         return f"waits for topic {name}, which is not there: its owner has to create it"
-    names = _some(each.name for each in missing)
+    names = some(each.name for each in missing)
     return f"waits for topics that are not there: {names}: `ldp-kafka topics` makes them"
 
 
@@ -88,7 +74,7 @@ def _workers(facts: Facts) -> str | None:
     roles = ", ".join(f"--role {each.role}" for each in without)
     start = "`ldp-kafka run`" + (f" with {roles}" if len(without) < len(own) else "")
     return (
-        f"waits for workers: no member in group {_some(each.name for each in without)}: start them,"
+        f"waits for workers: no member in group {some(each.name for each in without)}: start them,"
         f" {start}"
     )
 
@@ -158,7 +144,7 @@ def _idle(facts: Facts) -> str | None:
     late = [each for each, through in by if through is None or through < due]
     if not late or len(late) == len(by):
         return None
-    names = _some(str(each.number) for each in late)
+    names = some(str(each.number) for each in late)
     which = f"partition{'s' * (len(late) > 1)} {names} of {facts.log}"
     return (
         f"waits for {which}: {_come_to(facts, late[0])}; slot {_slot(facts, due)} is released when"
@@ -214,6 +200,9 @@ RULES: dict[str, tuple[str, Callable[[Facts], str | None]]] = {
     "workers": (BROKEN, _workers),
     "empty": (WAITS, _empty),
     "dead_letters": (BROKEN, _letters),
+    "clock": (BROKEN, fast_clock),
+    "split": (BROKEN, in_several_partitions),
+    "second_reports": (BROKEN, twice),
     "current": (RUNS, _current),
     "behind": (WAITS, _behind),
     "idle": (WAITS, _idle),
@@ -228,13 +217,6 @@ to say, and what it says; None where it has nothing.
 
 def _slot(facts: Facts, slot: int) -> str:
     return slot_name(slot, facts.closing.slot_ms)
-
-
-def _some(names: Iterable[str]) -> str:
-    """The first of them, and how many more."""
-    every = list(names)
-    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
-    return ", ".join(every[:_SHOWN]) + more
 
 
 def _is_whole(partition: InputPartition) -> bool:

@@ -74,6 +74,7 @@ _OPTIONAL: dict[Any, dict[str, Any]] = {
     Release: dict.fromkeys(("user", "reliability", "round", "event", "categories", "edges")),
     Request: {"share": 1, "of": 1},
     Partial: {"cost": 0},
+    Sums: {"twice": False},
 }
 """Fields that are written where they say something: not at these values."""
 NAMES = {kind: name for name, kind in SINGLE.items()}
@@ -233,9 +234,11 @@ def _sums(made: Any) -> Sums:
         and whole(made.phase, 0, 2**16)
         and whole(made.cost, 0, 2**31)
         and (support is None or (type(support) is list and all(map(whole, support))))
+        and type(made.twice) is bool
     ):
         raise BadRecord(Reason.WRONG_FIELDS)
-    return Sums(made.slot, made.phase, made.cost, None if support is None else tuple(support))
+    checked: Sums = replace(made, support=None if support is None else tuple(support))
+    return checked
 
 
 def _dead_letter(made: Any) -> DeadLetter:

@@ -10,6 +10,7 @@ from typing import Any
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
+from ldp_kafka.runtime.stages import clocks
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.events import Event
 from ldp_kafka.runtime.worker.logs import Log
@@ -18,6 +19,15 @@ from ldp_kafka.runtime.worker.rates import Tally
 __all__ = ["Diary"]
 
 _LETTERS = "dead_letters:"
+AHEAD = (
+    "an event that was far ahead of its record's timestamp closed the slots of all others:"
+    f" {clocks.CURE}"
+)
+TWICE = (
+    "users are in several partitions (ldp-kafka validate --from-topic counts them), or an edge or a"
+    " device has lost its state, or was copied: mend it, and give the topology a new name"
+)
+"""What second reports may come of, and what to do."""
 
 
 class Diary:
@@ -38,6 +48,7 @@ class Diary:
         """Seconds that the tables of the newest assignment took."""
         self._released = False
         self._letters, self._late = Tally(clock=clock), Tally(clock=clock)
+        self._clocks, self._second = Tally(clock=clock), Tally(clock=clock)
         self._idle: dict[str, tuple[int, ...]] = {}
         self._away: float | None = None
 
@@ -85,6 +96,8 @@ class Diary:
                 seconds=_seconds(self._clock() - self._begun),
             )
         self._late.add({"events": counts.get("late", 0)})
+        self._clocks.add({"events": counts.get("late_by_clocks", 0)})
+        self._second.add({"reports": counts.get("second_reports", 0)})
         letters = {name: n for name, n in counts.items() if name.startswith(_LETTERS)}
         self._letters.add({name.removeprefix(_LETTERS): n for name, n in letters.items()})
 
@@ -128,8 +141,14 @@ class Diary:
         """Say what is said once a minute; ``everything``: all that there is, as at the end."""
         if (late := self._late.due(everything=everything)) is not None:
             self._counted(Event.LATE, late.seconds, late.counts)
+        if (fast := self._clocks.due(everything=everything)) is not None:
+            told = {**fast.counts, "message": AHEAD}
+            self._counted(Event.CLOCK, fast.seconds, told)
         if (letters := self._letters.due(everything=everything)) is not None:
             self._counted(Event.DEAD_LETTERS, letters.seconds, {"reasons": letters.counts})
+        if (second := self._second.due(everything=everything)) is not None:
+            told = {**second.counts, "message": TWICE}
+            self._counted(Event.SECOND_REPORTS, second.seconds, told)
         logs.catch_up()
 
     def _counted(self, event: Event, seconds: float, more: Mapping[str, Any]) -> None:

@@ -113,6 +113,28 @@ class Event(Enum):
         "Events came after their slot was closed (edge); once a minute at most.",
         {"events": "how many", "seconds": "in which they came"},
     )
+    CLOCK = Kind(
+        "clock",
+        logging.WARNING,
+        "An event that was far ahead of its record's timestamp closed the slots of all others:"
+        " these are late by it alone (edge); once a minute at most.",
+        {
+            "events": "how many are late by it",
+            "seconds": "in which they came",
+            "message": "what to do",
+        },
+    )
+    SECOND_REPORTS = Kind(
+        "second_reports",
+        logging.WARNING,
+        "Users reported twice in a slot: what is guaranteed does not hold for them (collector);"
+        " once a minute at most.",
+        {
+            "reports": "how many, in a sample; of devices all",
+            "seconds": "in which they came",
+            "message": "what it may be, and what to do",
+        },
+    )
     IDLE = Kind(
         "idle",
         logging.WARNING,

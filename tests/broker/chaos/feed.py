@@ -17,7 +17,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import Topology
-from tests.broker.flow import Flow
+from tests.broker.flow import Flow, users_of
 
 # at a time; others come after them, as some methods give a user so many reports for life
 USERS = 16
@@ -148,10 +148,7 @@ class Feed(Taken):
 
     def _messages(self, flow: Flow, partition: int) -> list[bytes]:
         topology, rnd = flow.topology, self.random
-        users = [
-            f"u{self.slot // LIFE}.{at}"
-            for at in range(partition, crowd(flow), topology.input.partitions)
-        ]
+        users = users_of(topology, partition, crowd(flow), f"u{self.slot // LIFE}.")
         rnd.shuffle(users)
         values, cut = values_of(topology, self.slot, self.numbers, len(users)), len(users) // 2
         slots = np.array(

@@ -19,6 +19,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.chaos.feed import START, Taken, values_of
+from tests.broker.flow import users_of
 
 if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
@@ -87,8 +88,7 @@ class Steady(Taken):
         """A part of a slot's users; behind the last one a tick."""
         topology = subject.flow.topology
         for partition in range(topology.input.partitions):
-            mine = range(partition, subject.users, topology.input.partitions)[part::PARTS]
-            users = [f"u{at}" for at in mine]
+            users = users_of(topology, partition, subject.users)[part::PARTS]
             values = values_of(topology, self.slot, self.numbers, len(users))
             times = (START + self.slot) * HOUR + self.numbers.integers(0, HOUR, len(users))
             if subject.singles:

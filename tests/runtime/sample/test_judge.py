@@ -19,9 +19,11 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.sample.judge import judge
 from ldp_kafka.runtime.sample.parts import Part
+from ldp_kafka.runtime.sample.say import lines
 from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.runtime.wire.records import encode_json, header
 from ldp_kafka.topology import loads
+from tests.cases import cases
 from tests.runtime.sample.made import HOUR, NOW, START, event, part, topology, verdict
 
 NUMBERS = topology("partitions: 2")
@@ -114,7 +116,9 @@ def test_it_is_that_of_the_workers(of):
             return
         slots = said.looks.slots
         assert slots.late == run.counts.get("late", 0)
-        assert (slots.late > 0) == (slots.lateness > of.input.lateness)
+        assert (slots.late > slots.clocks) == (slots.lateness > of.input.lateness)
+        if not of.curated:
+            assert slots.clocks == run.counts.get("late_by_clocks", 0)
         if not of.holds_slots:
             assert slots.repeated + slots.behind == run.counts.get("duplicates", 0)
 
@@ -143,6 +147,43 @@ def test_ids_are_counted_and_none_is_kept():
     found = judge(topology("partitions: 2"), parts, now_ms=NOW).looks.ids
     assert (found.distinct, found.shortest, found.longest) == (7, 2, 3)
     assert (found.whole, found.not_ascii, found.alike, found.split) == (2, 1, 1, 1)
+
+
+def test_a_user_of_four_partitions_is_one_user():
+    """And not the three pairs that it makes beyond its first."""
+    everywhere = [
+        part(event("m1"), event("m2"), event(f"only-{at}"), partition=at) for at in range(4)
+    ]
+    found = judge(topology("partitions: 4"), everywhere, now_ms=NOW)
+    assert (found.looks.ids.distinct, found.looks.ids.split, found.split) == (6, 2, 2)
+
+
+@cases(
+    ("stamped", "clocks", "lateness"),
+    [(True, 40, 3), (False, 0, 8)],
+)
+def test_who_is_late_by_a_fast_clock_is_told_apart(stamped, clocks, lateness):
+    """One message eight slots ahead makes all others late, but for their own last one: no lateness
+    is advised against it. Where messages have no timestamps nobody knows.
+    """
+    now = START + 8 * HOUR
+    found = [
+        Message(1, now if stamped else -1, event("fast", ts=now + 8 * HOUR)),
+        *(
+            Message(2 + at, START + hour * HOUR if stamped else -1, event(f"m{at}", ts=time))
+            for at, (hour, time) in enumerate(
+                [(8 + at // 10, now + at // 10 * HOUR) for at in range(40)]
+                + [(11, now)]  # three slots late by its own record
+            )
+        ),
+    ]
+    said = judge(topology(), [Part(found, "line {}".format, 0)], now_ms=NOW)
+    assert (said.looks.slots.late, said.looks.slots.clocks) == (41, clocks)
+    assert said.looks.slots.lateness == lateness
+    text = "\n".join(lines(topology(), said, "log"))
+    assert (f"{clocks} of them by an event alone" in text) is stamped
+    assert ("input.max_ahead" in text) is stamped
+    assert f"input.lateness: {lateness} would take" in text
 
 
 def test_times_of_valid_events():

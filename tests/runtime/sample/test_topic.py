@@ -114,3 +114,26 @@ def test_the_command_line(address, tmp_path, capsys):
     assert (found["sample"]["events"], found["sample"]["bad"]) == (31, 2)
     assert main(["validate", str(path), "--from-topic", "1", "--timeout", "soon"]) == 2
     assert "a duration must be" in capsys.readouterr().err
+
+
+def test_a_topic_keyed_by_bike_is_refused(tmp_path, capsys):
+    """Members lie in up to four partitions: their number is said, that of no pairs, and the exit
+    code is 1, whatever --max-bad says.
+    """
+    now = int(time.time())
+    with EmbeddedBroker() as broker:
+        broker.create_topic("theirs", 4)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for member in range(100):
+            for at in range(1 + member % 4):
+                producer.produce("theirs", event(f"m{member}", ts=now), partition=at)
+        assert producer.flush(10) == 0
+        path = tmp_path / "bikes.yaml"
+        path.write_text(made(broker.bootstrap_servers, more=", partitions: 4"))
+        ask = ["validate", str(path), "--from-topic", "1000", "--max-bad", "1"]
+        assert main(ask) == 1
+        out = capsys.readouterr().out
+        assert "75 of 100 ids lie in more than one partition" in out
+        assert "input.partitioning: murmur2" in out
+        assert main([*ask, "--json"]) == 1
+        assert json.loads(capsys.readouterr().out)[0]["sample"]["users"]["split"] == 75

@@ -13,7 +13,9 @@ import pytest
 
 from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.records import Tick
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.wire.records import encode_json
@@ -77,6 +79,39 @@ def released(records):
 def said(stage, record):
     """Of a release: its key and all of it."""
     return [(record.key, record.value)] if record.topic == stage.releases.topic else []
+
+
+HOMES = """
+topology: shops
+input: {slot: 1m, lateness: 0, partitions: 4, max_ahead: 1d, per_slot: sum}
+privacy: {trust: curator, level: event, method: naive, epsilon: 8.0, delay: 1, domain: [0, 1000]}
+output: {statistics: [per_stream]}
+"""
+
+
+def test_a_stream_is_released_by_its_own_partition_alone():
+    """A topic that is keyed by till: each shop's sales lie in all four partitions, and each would
+    release a part of them under the same key. What lies elsewhere is a dead letter.
+    """
+    topology = loads(HOMES)
+    shops = [f"shop-{at}" for at in range(6)]
+    homes = partitions_of(shops, 4).tolist()
+    rows = [(shop, START + slot * SLOT, 100.0) for slot in range(5) for shop in shops]
+    tick = encode_json(Tick(START + 9 * SLOT))
+
+    def run(values):
+        of = edge_randomness(topology, KEY, HERE)
+        return local.run(topology, of, [log([*each, tick]) for each in values])
+
+    scattered = run([[batch([row]) for row in rows] for _ in range(4)])
+    right = run(
+        [[batch([row]) for row in rows if homes[shops.index(row[0])] == at] for at in range(4)]
+    )
+    keys = [record.key for record in scattered.releases]
+    assert (len(keys), len(set(keys))) == (30, 30)
+    assert [each.value for each in scattered.releases] == [each.value for each in right.releases]
+    reasons = [json.loads(each.value)["reason"] for each in scattered.dead_letters]
+    assert reasons == ["partition"] * (3 * 30)
 
 
 def logs(seed):

@@ -181,6 +181,7 @@ def test_an_id_that_says_something_else_raises_the_alarm():
         0,
         1,
     )
+    assert fed.state.source.meta()["second_reports"] == [1, 50], "for `ldp-kafka status`"
 
 
 def test_the_brokers_clock_holds_the_watermark_back():

@@ -5,6 +5,7 @@ look like.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 
@@ -161,6 +162,52 @@ def test_a_late_event_moves_nothing():
     assert fed.counts["late"] == 1
     assert fed.state.watermark == before
     assert len(fed.send(("b", 10, 1))) == 1
+
+
+def put_at(fed, *stamped):
+    """Messages (slot of the record, rows), folded one by one or together."""
+    log = [
+        Message(fed.offset + at, stamp * SLOT, message(rows))
+        for at, (stamp, rows) in enumerate(stamped)
+    ]
+    fed.offset += len(log)
+    return fed.edge.fold(fed.state, log)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_who_is_late_by_one_fast_clock_is_counted(together):
+    """Also after a restart, and not who is late by the records' own time, or by a clock that is
+    fast by no more than the lateness.
+    """
+    log = [
+        (10, [("fast", 50, 1)]),
+        *((10 + at, [(f"m{at}", 10 + at, 1)]) for at in range(5)),
+        (14, [("slow", 11, 1)]),
+        (15, [("late by one", 14, 1)]),
+    ]
+    fed, counts = Fed(), Counter()
+    for part in [log] if together else [log[:3], log[3:6], log[6:]]:
+        counts.update(put_at(fed, *part).counts)
+        shards = fed.edge.dump(fed.state, fed.edge.shards_of(fed.state))
+        held = {name: (fed.offset - 1, payload) for name, payload in shards.items()}
+        fed.state = fed.edge.load(fed.edge.meta(fed.state), held)
+    assert (counts["events"], counts["late"], counts["late_by_clocks"]) == (8, 7, 6)
+    fed = Fed(lateness=1)
+    found = put_at(fed, (10, [("fast", 12, 1)]), (10, [("m", 10, 1)])).counts
+    assert found["late"] == 1
+    assert "late_by_clocks" not in found, "lateness: 2 takes it"
+    assert "come" not in fed.edge.meta(fed.state)
+
+
+def test_what_records_are_stamped_with_changes_no_report():
+    """Timestamps tell whose clock is fast, and nothing of that goes out."""
+    rows = [(at, [(f"m{user}", at, user) for user in range(4)]) for at in (3, 9, 5, 6, 12)]
+    found = [
+        [record.value for record in put_at(Fed(), *((stamp, each) for _, each in rows)).records]
+        for stamp in (12, 3)
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) > 2
 
 
 def test_ticks_close_the_slots_of_an_idle_partition():

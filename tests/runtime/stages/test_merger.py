@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.records import Partial
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.stages import merge, slot_sums
 from ldp_kafka.runtime.stages.merge import SAMPLED, Merge, of_any_phase
@@ -19,6 +20,8 @@ from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.records import encode_json, header
 from tests.cases import cases
 from tests.depth import depth
+from tests.fold import cases as fold_cases
+from tests.fold.cases import SLOT, START
 from tests.runtime.stages.reload import again, whole
 
 
@@ -28,6 +31,9 @@ def _small_slot_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slot_sums, "MOST", 3)
         yield
+
+
+PLAIN = "{method: %s, mechanism: %s, epsilon: 2.0, window: 3, domain: [0, 10]}"
 
 
 class Fed:
@@ -278,6 +284,46 @@ def test_a_user_in_two_partitions_is_noticed():
     assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
     assert fed.counts["second_reports"] == 1
     assert fed.state.sums.sample == {}
+    assert fed.merge.meta(fed.state)["second_reports"] == [1, 5]
+    assert again(fed.merge, fed.state, fed.offset - 1).sums.second_reports == (1, 5)
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    "how",
+    [("sw_direct", "square_wave"), ("lbu", "hybrid"), ("lbd", "hybrid")],
+    ids=lambda how: how[0],
+)
+def test_no_epsilon_is_released_of_users_who_reported_twice(how, both):
+    """From the first slot on in which any did, also where none did later; a coordinator is told."""
+    of = fold_cases.topology(privacy=PLAIN % how, statistics=fold_cases.CROWDS)
+    events = [
+        (slot, f"u{user}", number)
+        for slot in range(6)
+        for user in range(20)
+        for number in (0, 1)
+        if number == user % 2 or (both and slot == 2)
+    ]
+    tick = fold_cases.closing(6)
+    logs = [
+        fold_cases.log(
+            [
+                *(
+                    fold_cases.batch([(user, START + slot * SLOT, 5.0)])
+                    for slot, user, at in events
+                    if at == number
+                ),
+                tick,
+            ]
+        )
+        for number in (0, 1)
+    ]
+    released = local.run(of, fold_cases.randomness(of), logs).releases
+    found = [json.loads(each.value) for each in released][:6]
+    if of.method.phases < 2:  # others ask some more
+        assert [each["reports"] for each in found] == [20, 20, 40 if both else 20, 20, 20, 20]
+    bound = [each["guarantee"]["epsilon"] for each in found]
+    assert bound == ([2.0] * 2 + [None] * 4 if both else [2.0] * 6)
 
 
 def test_waiting_slots_keep_few_ids():

@@ -243,10 +243,12 @@ def test_the_sums_of_a_slot():
     assert sums.waiting(8) == [5]
     assert sums.dirty() == sums.shards() == {"1", "2"}
     held = sums.dump({"1"})
-    assert json.loads(held["1"]) == {"5.1": [[6, 8], ["a", "b"]], "5.0": [[3, 4], ["a"]]}
+    assert json.loads(held["1"]) == {"5.1": [[6, 8], ["a", "b"], 1], "5.0": [[3, 4], ["a"]]}
+    assert sums.meta() == {}
     found = sums.close(5)
     assert [*found] == [0, 1]
-    assert found[1] == ([6, 8], ["a", "b"])
+    assert found[1] == ([6, 8], ["a", "b"], 1)
+    assert sums.meta() == {"second_reports": [1, 5]}
     assert sums.sample == {}
     assert sums.shards() == {"1", "2"}, "kept: its record can be ahead of meta"
     sums.end(6)
@@ -258,3 +260,8 @@ def test_the_sums_of_a_slot():
     assert not loaded.takes(5, 12)
     assert loaded.takes(5, 13)
     assert loaded.dump({"1"}) == held
+    loaded.close(5)
+    assert loaded.meta() == sums.meta(), "from a slot shard that was ahead, once"
+    closed = SlotSums.load(4, 5, 4, {"1": (12, held["1"])})
+    closed.hear(sums.meta())
+    assert closed.meta() == sums.meta()

@@ -179,6 +179,48 @@ def test_the_first_minutes(fold):
     )
 
 
+def test_users_in_two_partitions_are_known_to_both_sides(fold, capsys):
+    """The edge's login finds them in the raw topic, and the collector's in what was reported."""
+    made = fold.topology
+    topics(fold)
+    both = [event(slot, f"u{user}") for slot in range(8) for user in range(5)]
+    alone = [event(slot, "alone") for slot in range(8)]
+    tick = cases.closing(8)
+    for number, values in enumerate(([*both, *alone, tick], [*both, tick])):
+        write(fold, made.raw_topic, number, values, timestamp=START + 10 * SLOT)
+    assert main(["status", fold.path]) == 1
+    facts, found = look(fold)
+    assert (facts.split, facts.second.number) == (5, 0)
+    assert (found.rule, found.state) == ("split", "broken")
+    logs = [cases.log([*both, *alone, tick], 1), cases.log([*both, tick], 1)]
+    work(fold, logs)
+    facts, _ = look(fold)
+    assert facts.second == (5 * 8, FIRST + 7), "five users in each of eight slots"
+    assert waits_for(replace(facts, split=0)).rule == "second_reports"
+    assert main(["status", fold.path]) == 1
+    out = capsys.readouterr().out
+    assert "users reported twice in a slot, at least 40 times" in out
+    assert "5 users of the events read are in several partitions" in out
+
+
+@pytest.mark.parametrize("ahead", [0, 40])
+def test_one_clock_ahead_is_named(fold, capsys, ahead):
+    """It closes the slots of all others, which no lateness mends."""
+    made = fold.topology
+    topics(fold)
+    write(fold, made.raw_topic, 0, [event(ahead, "fast")])
+    for slot in range(6):
+        some = [event(slot, f"u{user}") for user in range(5)]
+        write(fold, made.raw_topic, 0, some, timestamp=START + slot * SLOT)
+    code, out = main(["status", fold.path]), capsys.readouterr().out
+    assert (code, "input.lateness takes them" in out) == (bool(ahead), False)
+    assert ("input.max_ahead (1h)" in out) == bool(ahead)
+    facts, found = look(fold)
+    late = 30 if ahead else 0
+    assert (facts.input[0].late, facts.input[0].clocks) == (late, late)
+    assert (found.rule == "clock") == (found.state == "broken") == bool(ahead)
+
+
 def test_dead_letters_are_counted_by_reason(fold):
     """With the cure of each."""
     made = fold.topology
@@ -352,6 +394,7 @@ def test_the_command(fold, capsys):
     found = json.loads(capsys.readouterr().out)
     assert list(found) == [
         *("topology", "waits_for", "brokers", "topics", "groups", "input", "dead_letters"),
+        "second_reports",
         "releases",
     ]
     assert found["waits_for"].keys() == {"rule", "state", "line"}
@@ -370,7 +413,7 @@ def test_the_command(fold, capsys):
 def test_events_that_come_when_their_slot_is_closed(fold):
     """By what came before them among the messages that were read: so many as the worker counts."""
     slots = [0, LATENESS, LATENESS + 1, 0, LATENESS + 4, 3, 4, 2, LATENESS + 4]
-    held = [Kept(0, at, START, None, event(slot)) for at, slot in enumerate(slots, 1)]
+    held = [Kept(0, at, START + 9 * SLOT, None, event(slot)) for at, slot in enumerate(slots, 1)]
     found = sample.of_raw(fold.topology, 0, held)
     assert (found.events, found.late) == (len(slots), 3)
     noise, log = cases.randomness(fold.topology), cases.log([event(slot) for slot in slots])

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ldp_kafka.runtime.stages.slot_sums import SecondReports
 from ldp_kafka.runtime.status.closing import ALL, NONE, OWN, Closing, closing_of
 from ldp_kafka.runtime.status.facts import (
     Facts,
@@ -88,6 +89,9 @@ GONE = TopicState("meters.partials", "collector", 1, None)
 FOREIGN = TopicState("bills", "edge", 2, None, ours=False)
 FEW = TopicState("meters.raw", "edge", 2, 3)
 DONE = Releases("meters.releases", 4, 4, NOON, "mean", 0)
+FAST = (partition(0), partition(1, late=7, clocks=6, bad={"user": 1}))
+AWAY_FROM_HOME = tuple(replace(each, bad={"partition": 4, "user": 1}) for each in FAST[:1])
+TWICE = SecondReports(24, NOON - 4)
 BEHIND = (partition(0), partition(1, NOON - 1, NOON - 1))
 
 
@@ -157,6 +161,53 @@ SAYS = {
     "dead_letters: a sample": (
         replace(FLOWS, input=(replace(BAD[0], messages=900), EMPTY[1])),
         "all of the last 8 messages of meters.raw are dead letters: ",
+    ),
+    "clock": (
+        replace(FLOWS, input=FAST, max_ahead_ms=24 * HOUR),
+        (
+            "an event far ahead of its record's timestamp, yet not by more than input.max_ahead"
+            " (1d), closed the slots of all others in partition 1 of meters.raw (6 of the 8 events"
+            " read there are late by it alone): set that sender's clock, or let a smaller"
+            " input.max_ahead make such events dead letters (that needs another name for the"
+            " topology); a greater input.lateness does not help"
+        ),
+    ),
+    "clock: seen in the reports alone": (
+        replace(
+            FLOWS,
+            input=tuple(replace(each, closed=NOON + 3) for each in FLOWS.input),
+            present=NOON + 2,
+        ),
+        "closed the slots of all others in partitions 0, 1 of meters.raw: set that sender's clock",
+    ),
+    "split": (
+        replace(FLOWS, split=20),
+        (
+            "20 users of the events read are in several partitions of meters.raw, with a budget in"
+            " each of them: key each message by its user's id, and let input.partitioning: murmur2"
+            " refuse what lies elsewhere"
+        ),
+    ),
+    "split: verified": (
+        replace(FLOWS, input=AWAY_FROM_HOME),
+        (
+            "of the events read in meters.raw 4 are no good: partition: the user, or stream,"
+            " belongs to another partition (input.partitioning: murmur2); let producers key by"
+        ),
+    ),
+    "second_reports": (
+        replace(FLOWS, second=TWICE),
+        (
+            "users reported twice in a slot, at least 24 times, last in slot 2016-07-18 08:00 UTC:"
+            " what is guaranteed does not hold for them: they are in several partitions of"
+            " meters.raw (`ldp-kafka validate --from-topic` counts them; key each message by its"
+            " user's id, and let input.partitioning: murmur2 refuse what lies elsewhere), or an"
+            " edge lost its state; mend that, and give the topology a new name"
+        ),
+    ),
+    "second_reports: of devices": (
+        replace(FLOWS, second=TWICE, devices=True),
+        "hold for them: a device's database was copied; mend that, and give",
     ),
     "current": (
         replace(FLOWS, releases=DONE),
@@ -324,6 +375,9 @@ ORDER = [
     ("workers", {"groups": groups(30, 7, members=0)}),
     ("empty", {"input": EMPTY, "given_messages": 0}),
     ("dead_letters", {"input": BAD}),
+    ("clock", {"input": FAST}),
+    ("split", {"split": 2}),
+    ("second_reports", {"second": TWICE}),
     ("current", {"releases": DONE}),
     ("behind", {"groups": groups(30, 7), "releases": NOTHING}),
 ]
@@ -373,6 +427,23 @@ def test_facts_are_shown_and_written_whole(name):
     found = facts.as_json()
     assert found["input"]["through"] == facts.through
     assert len(found["groups"]) == len(facts.groups)
+
+
+def test_a_slot_that_is_running_may_be_closed():
+    """By a clock that is a second fast, with no lateness: that is nobody's fault."""
+    inside = tuple(replace(each, closed=NOON + 2) for each in FLOWS.input)
+    assert waits_for(replace(FLOWS, input=inside, present=NOON + 2)).state != "broken"
+
+
+def test_lateness_is_not_advised_against_a_fast_clock():
+    """But against what comes late by itself."""
+    [shown] = [part for part in parts_of(SAYS["clock"][0]) if part.head[:1] == ("partition",)]
+    [advice] = [line for line in shown.lines if "input.lateness takes them" in line]
+    assert advice.startswith("1 of the 16 events read come when their slot is closed")
+    alone = replace(FLOWS, input=(partition(0, late=6, clocks=6), partition(1)))
+    told = "\n".join(line for part in parts_of(alone) for line in part.lines)
+    assert "input.lateness takes" not in told
+    assert "input.max_ahead" in told
 
 
 CROWD = "output: {statistics: [mean]}"

@@ -96,6 +96,21 @@ def test_what_is_no_good_is_said_once_a_minute(life):
     assert life.said() == []
 
 
+def test_second_reports_and_fast_clocks_are_said_with_what_to_do(life):
+    """Once a minute, too."""
+    life.diary.folded(0, folded({"second_reports": 20, "late": 7, "late_by_clocks": 5}))
+    life.diary.folded(1, folded({"second_reports": 4}))
+    life.now += 60
+    life.diary.look()
+    late, clock, second = life.said()
+    assert (late["event"], late["events"]) == ("late", 7)
+    assert (clock["event"], clock["events"], clock["seconds"]) == ("clock", 5, 60.0)
+    assert "closed the slots of all others" in clock["message"]
+    assert "input.max_ahead" in clock["message"]
+    assert (second["event"], second["reports"], second["seconds"]) == ("second_reports", 24, 60.0)
+    assert "several partitions" in second["message"]
+
+
 def test_at_the_end_what_is_left_is_said(life):
     life.diary.folded(0, folded({"late": 2}))
     life.now += 1

@@ -35,6 +35,7 @@ FIELDS = {
     "slot": 17,
     "reasons": {"wrong_type": 3},
     "events": 4,
+    "reports": 24,
     "bytes": 4096,
     "reason": "the broker did not\nconfirm",
     "code": 75,
