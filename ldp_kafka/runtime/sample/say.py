@@ -154,9 +154,10 @@ def _values(topology: Topology, values: Values) -> str:
             f"{values.outside:,} of {values.compared:,} ({share}) lie outside the domain, and are"
             " clamped to it"
         )
+    slots = _many(values.compared, "slot")
     return (
-        f"{values.outside:,} of {_many(values.compared, 'slot')} of a user ({share}) come to a value"
-        f" outside the domain (input.per_slot: {topology.input.per_slot}), which is clamped to it"
+        f"{values.outside:,} of {slots} of a user ({share}) come to a value outside the domain"
+        f" (input.per_slot: {topology.input.per_slot}), which is clamped to it"
     )
 
 
