@@ -2,9 +2,9 @@
 
 State and outgoing reports change in one transaction, made durable (write-ahead log,
 ``synchronous=FULL``) before it ends: a power cut leaves both or neither. Each commit is counted
-beside the key before anything of it is handed over, if need be at the next start. The file is bound to the
-topology's fingerprint and to the key, and one process at a time may open it. After any error of
-SQLite nothing is written through this object again: after a failed write, only what is read from
+beside the key before anything of it is handed over, if need be at the next start. The file is bound
+to the topology's fingerprint and to the key, and one process at a time may open it. After any error
+of SQLite nothing is written through this object again: after a failed write, only what is read from
 the disk anew can be relied on.
 
 =========  ===================================================================================
