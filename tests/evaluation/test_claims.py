@@ -53,5 +53,5 @@ def test_a_plot_is_drawn(tmp_path):
 
 def test_without_matplotlib_it_says_so(monkeypatch):
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"ldp-kafka\[plots\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[plots\]'"):
         plots.needed()
