@@ -3,7 +3,9 @@
 The core (mechanisms, methods, accounting, randomness) needs numpy and cryptography; topologies, the
 wire and the workers need the extra ``kafka``::
 
-    pip install 'ldp-kafka[kafka]'
+    pip install '.[kafka]'
+
+in a checkout, or the same of the wheel; the package is on no index.
 """
 
 from __future__ import annotations

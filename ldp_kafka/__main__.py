@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+from ldp_kafka.version import install
+
 __all__ = ["main"]
 
 _EXTRA = (
@@ -26,8 +28,7 @@ def main() -> int:
     missing = [name for name in _EXTRA if not _found(name)]
     if missing:
         sys.stderr.write(
-            f"ldp-kafka needs {', '.join(missing)}; install them with\n\n    pip install"
-            " 'ldp-kafka[kafka]'\n\n"
+            f"ldp-kafka needs {', '.join(missing)}; install them with\n\n    {install('kafka')}\n\n"
         )
         return 2
     from ldp_kafka.cli import main as run

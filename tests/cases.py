@@ -19,8 +19,8 @@ def cases(
 ) -> Callable[[Any], Callable[..., None]]:
     """Used as `pytest.mark.parametrize` is, and stacks with it and with itself; the test runs once
     for each value, and a failure says which one it was. Fixtures are shared by all cases: not for
-    tests that write into ``tmp_path`` or patch what the next case must find whole. A case may not
-    skip: those behind it would be lost.
+    tests that write into ``tmp_path`` or patch what the next case must find whole. The test skips
+    where every case does, and fails where some do and others run: these would hide them.
 
     Parameters
     ----------
@@ -41,14 +41,21 @@ def cases(
 
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
+            skips: list[tuple[dict[str, Any], pytest.skip.Exception]] = []
             for case in every:
                 try:
                     test(**fixtures, **case)
                 except pytest.skip.Exception as skipped:
-                    raise RuntimeError(f"the case {_words(case)} skips") from skipped
+                    skips.append((case, skipped))
                 except BaseException as error:
                     error.add_note(f"in the case {_words(case)}")
                     raise
+            if not skips:
+                return
+            case, skipped = skips[0]
+            if len(skips) < len(every):
+                raise RuntimeError(f"the case {_words(case)} skips") from skipped
+            raise skipped
 
         run.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[p for name, p in signature.parameters.items() if name not in wanted]

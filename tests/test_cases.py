@@ -53,15 +53,33 @@ def test_a_fixture_reaches_a_case(tmp_path, a):
     assert a == 1
 
 
-def test_a_case_may_not_skip():
-    """The cases behind it would look as if they had run."""
+def test_a_case_may_not_skip_alone():
+    """It would look as if it had run."""
 
     @cases("a", [1, 2])
     def run(a):
-        pytest.skip(f"no {a}")
+        if a == 2:
+            pytest.skip(f"no {a}")
 
-    with pytest.raises(RuntimeError, match="a=1 skips"):
+    with pytest.raises(RuntimeError, match="a=2 skips"):
         run()
+
+
+def test_what_no_case_can_have_skips_the_test():
+    """With the reason of the first, also in loops around loops; the others are tried all the
+    same.
+    """
+    tried = []
+
+    @cases("a", [1, 2])
+    @cases("b", [3, 4])
+    def run(a, b):
+        tried.append((a, b))
+        pytest.skip(f"no {a}, {b}")
+
+    with pytest.raises(pytest.skip.Exception, match=r"no 1, 3"):
+        run()
+    assert len(tried) == 4
 
 
 @pytest.mark.parametrize("values", [[], [(1, 2, 3)], [pytest.param(1, 2, marks=pytest.mark.skip)]])

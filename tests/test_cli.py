@@ -234,7 +234,7 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch, capsys):
     """And exits 2."""
     monkeypatch.setattr(entry, "find_spec", lambda name: None if name == "click" else object())
     assert entry.main() == 2
-    assert "pip install 'ldp-kafka[kafka]'" in capsys.readouterr().err
+    assert "pip install '.[kafka]' in a checkout" in capsys.readouterr().err
 
 
 def test_an_extra_that_is_imported_already_is_found(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -335,6 +336,21 @@ def test_all_is_sorted_and_true(path):
             alias.name for one in late for alias in one.names if hasattr(ldp_kafka, alias.name)
         }
     assert set(names) <= bound
+
+
+def test_nobody_is_sent_to_an_index():
+    """This package is on none: extras are installed of a checkout, or of its wheel. Where a command
+    is broken in two, its parts are read together.
+    """
+    here = ROOT.parent
+    pages = [path for path in here.rglob("*.md") if path.name != "CHANGELOG.md"]
+    asks = re.compile(r"pip\s+install[^\n&]{0,60}?\bldp[-_]kafka(\[|['\"`)\s]|$)")
+    found = [
+        str(path.relative_to(here))
+        for path in [*FILES, *pages]
+        if asks.search(re.sub(r"\"\s*\n\s*f?\"", "", path.read_text("utf-8")))
+    ]
+    assert not found
 
 
 @cases("name", ldp_kafka.__all__)

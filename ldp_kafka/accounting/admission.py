@@ -344,7 +344,7 @@ class Claim:
         over = Loss(
             max(total.epsilon - most.epsilon, 0), max(total.delta - most.delta, Fraction(0))
         )
-        return f"{words}{_bare(over)} too much; room for it: {self._when}"
+        return f"{words}{_bare(over)} too much; room for it: {self._when}{self._cures}"
 
     @property
     def _when(self) -> str:
@@ -366,6 +366,29 @@ class Claim:
                 "never, since nobody knows how late the values are that the retired ones have read"
             )
         return "never, as long as nothing more is retired"
+
+    @property
+    def _cures(self) -> str:
+        """What would need no more windows than there is room for, as the end of a message; empty
+        where there is room for none.
+        """
+        promised, run, slot = self.spender.guarantee, self.limit.run_ms, self.spender.slot_ms
+        if promised.level == "user" or run is None:
+            return ""
+        needed = windows_touched(run, slot, promised.window)
+        room = self.limit.most.epsilon - self.spent.epsilon
+        windows = room // (self.asked.epsilon // needed)
+        if not 1 <= windows < needed:
+            return ""
+        slots, many = slots_touched(run, slot), f"{windows} window{'s' * (windows != 1)}"
+        longest = (windows * promised.window - 1) * slot
+        shorter = f"set limit.window to {span(longest)}, or " if longest else "set "
+        return (
+            f". A run of {span(run)} touches {slots} slots of {span(slot)}, nothing lines it up"
+            f" with them, and there is room for {many} of {promised.window} slots: {shorter}"
+            f"privacy.window of {self.spender.name} to {-(-slots // windows)} (with a new name, if"
+            " it has run)"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -12,6 +12,7 @@ import numpy as np
 from ldp_kafka.audits import binomial
 from ldp_kafka.audits.result import AuditResult
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.version import install
 
 __all__ = ["plot"]
 
@@ -33,9 +34,7 @@ def plot(path: Path, result: AuditResult, *, title: str = "Audit") -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ConfigurationError(
-            "a plot needs matplotlib: pip install 'ldp-kafka[plots]'"
-        ) from None
+        raise ConfigurationError(f"a plot needs matplotlib: {install('plots')}") from None
     figure = Figure(figsize=(10, 5.4), dpi=120)
     FigureCanvasAgg(figure)
     axis = figure.subplots()

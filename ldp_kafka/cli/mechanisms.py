@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ldp_kafka.cli.options import FOLDER, example
+from ldp_kafka.version import install
 
 __all__ = ["mechanisms"]
 
@@ -32,4 +33,4 @@ def mechanisms(*, out: Path | None) -> None:
     for path in [out / "mechanisms.md", *drawn]:
         click.echo(path)
     if not drawn:
-        click.echo("no plots: they need matplotlib (pip install 'ldp-kafka[plots]')", err=True)
+        click.echo(f"no plots: they need matplotlib ({install('plots')})", err=True)

@@ -22,15 +22,15 @@ class Claim(NamedTuple):
     """The share of the settings in which it must hold: 1 for all of them."""
 
     @property
-    def reproduced(self) -> bool:
-        """Whether it holds in as many as it must; never of no settings at all.
+    def reproduced(self) -> bool | None:
+        """Whether it holds in as many as it must; None where it was tried in no setting at all.
 
         Examples
         --------
         >>> Claim("a is below b in most settings", 4, 3, 0.5).reproduced
         True
         """
-        return self.settings > 0 and self.held >= self.needed * self.settings
+        return self.held >= self.needed * self.settings if self.settings else None
 
 
 def claim(statement: str, settings: Iterable[bool], needed: float = 1.0) -> Claim:
@@ -57,9 +57,14 @@ def lines(claims: Iterable[Claim]) -> list[str]:
     --------
     >>> lines([Claim("errors fall with epsilon", 4, 3, 1.0)])
     ['not reproduced (3 of 4 settings): errors fall with epsilon']
+    >>> lines([Claim("it falls with users", 0, 0, 1.0)])
+    ['not tried (no setting of these rows tells): it falls with users']
     """
-    return [
-        f"{'reproduced' if each.reproduced else 'not reproduced'} ({each.held} of {each.settings}"
-        f" settings): {each.statement}"
-        for each in claims
-    ]
+    return [f"{_said(each)}: {each.statement}" for each in claims]
+
+
+def _said(of: Claim) -> str:
+    if of.reproduced is None:
+        return "not tried (no setting of these rows tells)"
+    said = "reproduced" if of.reproduced else "not reproduced"
+    return f"{said} ({of.held} of {of.settings} settings)"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.version import install
 
 __all__ = ["Line", "Panel", "draw", "needed"]
 
@@ -49,7 +50,7 @@ class Panel(NamedTuple):
 def needed() -> None:
     """ConfigurationError where there is nothing to draw with: said before anything is computed."""
     if find_spec("matplotlib") is None:
-        raise ConfigurationError("a plot needs matplotlib: pip install 'ldp-kafka[plots]'")
+        raise ConfigurationError(f"a plot needs matplotlib: {install('plots')}")
 
 
 def draw(path: Path, title: str, panels: Sequence[Panel]) -> Path:

@@ -97,10 +97,10 @@ TABLES: dict[str, Table] = {
     "shrinkage": Table("window means before and after shrinkage, beside the constants", _shrinking),
     "cgm": Table("CGM, eq. 15: variance of a report, as a share of the baseline's", _cgm),
     "sppa-epsilon": Table(
-        "SPPA: error against epsilon, synthetic trips", partial(_sppa, "by_epsilon")
+        "SPPA, figure 5: error against epsilon, synthetic trips", partial(_sppa, "by_epsilon")
     ),
     "sppa-monitoring": Table(
-        "SPPA, Table 3: AUC of a velocity task, synthetic trips", partial(_sppa, "monitoring")
+        "SPPA, figure 8: AUC of a velocity task, synthetic trips", partial(_sppa, "monitoring")
     ),
     **LDP_IDS,
     **DELAY,

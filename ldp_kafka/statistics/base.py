@@ -168,6 +168,9 @@ class CrowdStatistic(Statistic):
         """The least and the greatest that it can truly be, each number of it."""
         return -inf, inf
 
+    guess: ClassVar[str] = "the domain's midpoint"
+    """The best constant, in words."""
+
     @property
     def constant(self) -> float | None:
         """What the best constant, published without looking at any value, is off by at most; None
@@ -180,7 +183,7 @@ class CrowdStatistic(Statistic):
 
     def predict(self, users: int) -> Prediction:
         reports = reporting(self.method, users)
-        return Prediction(self.name, self.error(reports), self.constant, reports)
+        return Prediction(self.name, self.error(reports), self.constant, reports, guess=self.guess)
 
 
 class SingleStatistic(Statistic):

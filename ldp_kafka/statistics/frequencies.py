@@ -38,6 +38,7 @@ class Frequencies(CrowdStatistic):
     needs = "frequencies"
     by_category = True
     of_protocols = True
+    guess = "an equal share for each"
 
     @classmethod
     def unfit(cls, method: Method) -> str | None:
@@ -71,3 +72,13 @@ class Frequencies(CrowdStatistic):
     @property
     def bounds(self) -> tuple[float, float]:
         return 0.0, 1.0
+
+    @property
+    def constant(self) -> float:
+        """That of equal shares: the root mean square over d shares where all users are alike.
+
+        One share is off by 1 - 1/d and the d - 1 others by 1/d each, and no other constant does
+        better whichever category it is: sqrt(((d - 1)^2 / d^2 + (d - 1) / d^2) / d) = sqrt(d - 1) /
+        d.
+        """
+        return sqrt(self.method.categories - 1) / self.method.categories

@@ -36,8 +36,8 @@ class Prediction:
     square error of one release of one user. At the worst input.
     """
     constant: float | None
-    """What the domain's midpoint, published without looking at any value, is off by at most; None
-    for frequencies.
+    """What `guess`, published without looking at any value, is off by at most; None where there is
+    no such constant.
     """
     reports: int
     """That one release is made of."""
@@ -45,6 +45,8 @@ class Prediction:
     """Where releases per user are shrunk: the share of one that is signal, among users whose values
     are spread evenly over the domain; ``error`` and ``constant`` are those users' too.
     """
+    guess: str = "the domain's midpoint"
+    """What is as good as a release where this is not `useful`."""
 
     @property
     def useful(self) -> bool:
@@ -61,9 +63,9 @@ class Prediction:
     def advice(self) -> str:
         """What to say of it where it is not `useful`."""
         return (
-            f"{self.statistic}: the domain's midpoint, off by at most"
-            f" {self.constant:.3g}, beats a release of {self.reports:,} reports,"
-            f" off by {self.error:.3g}"
+            f"{self.statistic}: {self.guess}, off by at most {self.constant:.3g}, beats a release"
+            f" of {self.reports:,} reports, off by {self.error:.3g}; a larger epsilon, a shorter"
+            " window, or more users would help"
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -369,7 +369,9 @@ def _predictions(
     ]
     if others:
         return tuple(
-            EvenPrediction(one.name, one.error(rounds.first), one.constant, rounds.first)
+            EvenPrediction(
+                one.name, one.error(rounds.first), one.constant, rounds.first, guess=one.guess
+            )
             for one in others
             if not rounds.second
         )
@@ -380,6 +382,7 @@ def _predictions(
             max(each.error for _, each in told),
             one.constant if isinstance(one, CrowdStatistic) else None,
             round(users * told[0][1].reports),
+            guess=one.guess if isinstance(one, CrowdStatistic) else "",
             moves=tuple((moves, each.error) for moves, each in told),
             publications=told[0][1].publications,
         )

@@ -5,6 +5,7 @@ once.
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from itertools import product
 
@@ -315,6 +316,43 @@ def test_when_it_frees():
         "how long the raw topic keeps values (kept): a topology that begins reads them all"
     )
     assert asked(1.0, b, c).left == (0, 0)
+
+
+WEEK = 7 * 86_400_000
+
+
+def test_a_week_is_more_than_a_window_of_seven_days():
+    """It touches eight; and both cures are said."""
+    asked = judge(limit(1.0, WEEK), [], w_event("x", 1.0, 7, 86_400_000), 0)
+    assert asked.arithmetic.endswith(
+        "1 too much; room for it: never, since the request alone is more than the limit. A run of"
+        " 7d touches 8 slots of 1d, nothing lines it up with them, and there is room for 1 window"
+        " of 7 slots: set limit.window to 6d, or privacy.window of x to 8 (with a new name, if it"
+        " has run)"
+    )
+
+
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 6), st.integers(0, 6))
+def test_each_cure_is_one(run, slot, window, others):
+    """What is said to be allowed is, and nothing longer or smaller; where nothing helps, nothing is
+    said.
+    """
+    before = [w_event("a", others / 2, 10**6, 10**6)] if others else []
+
+    def asked(run, window):
+        return judge(limit(3.0, run), before, w_event("x", 1.0, window, slot), 0)
+
+    refused = asked(run, window)
+    found = re.search(
+        r"set (?:limit\.window to (\d+)ms, or )?privacy\.window of x to (\d+) ", refused.arithmetic
+    )
+    if refused.allowed or found is None:
+        assert refused.allowed or not asked(1, 10**6).allowed
+        return
+    shorter, larger = int(found[1] or 0), int(found[2])
+    assert not shorter or asked(shorter, window).allowed
+    assert not asked(shorter + 1, window).allowed
+    assert asked(run, larger).allowed and not asked(run, larger - 1).allowed
 
 
 def test_as_json():

@@ -1,4 +1,4 @@
-"""Claims: reproduced or not, and never of nothing."""
+"""Claims: reproduced, not reproduced, or not tried."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_a_claim_needs_its_share():
     assert not claim("half", [True, False, False], 0.5).reproduced
 
 
-def test_a_claim_of_nothing_is_not_reproduced():
-    assert not claim("nothing", []).reproduced
-    assert lines([claim("nothing", [])]) == ["not reproduced (0 of 0 settings): nothing"]
+def test_a_claim_of_nothing_was_not_tried():
+    assert claim("nothing", []).reproduced is None
+    assert lines([claim("nothing", [])]) == ["not tried (no setting of these rows tells): nothing"]
 
 
 def test_what_is_not_told_apart_is_not_below():
@@ -53,5 +53,5 @@ def test_a_plot_is_drawn(tmp_path):
 
 def test_without_matplotlib_it_says_so(monkeypatch):
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"ldp-kafka\[plots\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[plots\]'"):
         plots.needed()

@@ -210,6 +210,11 @@ WARNINGS = [
     ({"statistics": "per_user"}, 1000, "linkable"),
     ({"statistics": "per_user"}, 1000, "nothing beats a constant"),
     ({"epsilon": 0.1}, 10, "mean: the domain's midpoint"),
+    (
+        {"method": "lpu", "statistics": "frequencies", "epsilon": 0.01},
+        1000,
+        "frequencies: an equal share for each, off by at most 0.433, beats a release of 100",
+    ),
     ({}, 10_001, "the embedded broker has room for about 10,000 users"),
     ({"window": 1000}, 100_000, "raise runtime.shards"),
 ]
@@ -218,6 +223,53 @@ WARNINGS = [
 @cases(("how", "users", "said"), WARNINGS)
 def test_each_warning_where_it_belongs(how, users, said):
     assert sum(said in warning for warning in plan(topology(**how), users).warnings) == 1
+
+
+HOPELESS = """
+topology: shares
+input: {{slot: 1h}}
+privacy: {{method: {method}, epsilon: {epsilon}, window: 10, {shape}}}
+output: {{statistics: [{statistic}]}}
+"""
+
+
+@pytest.mark.parametrize("method", ["lbu", "lsp", "lpu", "lpa"])
+@cases(
+    ("statistic", "shape", "constant"),
+    [
+        ("frequencies", "categories: 2", 1 / 2),
+        ("frequencies", "categories: 100", 99**0.5 / 100),
+        ("mean", "domain: [0, 10]", 5.0),
+    ],
+)
+def test_a_hopeless_release_is_warned_of(method, statistic, shape, constant):
+    """Where a constant is off by less, and by how much it is; nothing is said where none is."""
+    for epsilon, users, useful in ((0.01, 500, False), (5.0, 1_000_000, True)):
+        made = HOPELESS.format(method=method, epsilon=epsilon, shape=shape, statistic=statistic)
+        found = plan(loads(made), users)
+        (prediction,) = found.predictions
+        assert prediction.constant == pytest.approx(constant)
+        assert prediction.useful == (prediction.error < constant) == useful
+        said = [warning for warning in found.warnings if "beats a release of" in warning]
+        assert len(said) == (not useful)
+        for each in said:
+            assert each.startswith(
+                f"{statistic}: {prediction.guess}, off by at most {constant:.3g}, beats"
+            )
+
+
+@cases("number", [2, 3, 40])
+def test_no_constant_is_better_than_equal_shares(number):
+    """At the worst category, of which all users are."""
+
+    def worst(guess):
+        return max(float(np.sqrt(np.mean((guess - row) ** 2))) for row in np.eye(number))
+
+    shares = Frequencies(lk.method("lpu", epsilon=1.0, window=1, categories=number))
+    assert worst(np.full(number, 1 / number)) == pytest.approx(shares.constant)
+    rng = np.random.default_rng(5)
+    for guess in (*rng.dirichlet(np.ones(number), 50), np.full(number, 0.5), np.zeros(number)):
+        assert worst(guess) >= shares.constant - 1e-12
 
 
 @pytest.mark.parametrize(

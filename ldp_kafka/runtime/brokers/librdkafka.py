@@ -11,6 +11,7 @@ import importlib.util
 from pathlib import Path
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.version import install
 
 __all__ = ["ALREADY_EXISTS", "librdkafka", "new_handle"]
 
@@ -51,9 +52,7 @@ def librdkafka() -> ctypes.CDLL:
 def _library_path() -> str:
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
-        raise ConfigurationError(
-            "the embedded broker needs confluent-kafka: pip install 'ldp-kafka[kafka]'"
-        )
+        raise ConfigurationError(f"the embedded broker needs confluent-kafka: {install('kafka')}")
     package = Path(spec.origin).parent
     for folder in (package.with_name("confluent_kafka.libs"), package / ".dylibs"):
         # Not librdkafka++: the C++ wrapper lies beside it.

@@ -13,6 +13,7 @@ from ldp_kafka.runtime.demo import show
 from ldp_kafka.runtime.demo.result import Result
 from ldp_kafka.runtime.demo.streams import Given
 from ldp_kafka.topology import Topology
+from ldp_kafka.version import install
 
 __all__ = ["print_summary"]
 
@@ -83,5 +84,6 @@ def print_summary(
         "replay-safe: computed again without Kafka, the releases are"
         f" {'the same, byte for byte' if summary['equal_without_kafka'] else 'NOT the same'}"
     )
-    click.echo(f"plot:        {summary['plot'] or 'none (pip install ldp-kafka[plots])'}")
+    plot = summary["plot"] or f"none ({install('plots')})"
+    click.echo(f"plot:        {plot}")
     click.echo(f"releases:    {summary['releases']}")

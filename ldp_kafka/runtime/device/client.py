@@ -179,6 +179,7 @@ class Client:
             deployment = self._store.bound.get("deployment", "")
             self._randomness = edge_randomness(self._topology, read_key(files.key), deployment)
             self._store.require(bound_to(self._topology, self._randomness))
+            self._store.catch_up()
             sender = device_producer(self._topology) if producer is None else producer
             self._queue = ReportQueue(self._store, sender, self._topology)
             self._answers = Answers.of(self._topology, self._randomness, self._store, self._queue)

@@ -1,9 +1,10 @@
 """A device's database, one SQLite file: the state of its users and the reports still to send.
 
 State and outgoing reports change in one transaction, made durable (write-ahead log,
-``synchronous=FULL``) before it ends: a power cut leaves both or neither. The file is bound to the
-topology's fingerprint and to the key, and one process at a time may open it. After any error of
-SQLite nothing is written through this object again: after a failed write, only what is read from
+``synchronous=FULL``) before it ends: a power cut leaves both or neither. Each commit is counted
+beside the key before anything of it is handed over, if need be at the next start. The file is bound
+to the topology's fingerprint and to the key, and one process at a time may open it. After any error
+of SQLite nothing is written through this object again: after a failed write, only what is read from
 the disk anew can be relied on.
 
 =========  ===================================================================================
@@ -199,6 +200,22 @@ class DeviceStore:
         for name, changed in BINDINGS.items():
             if self.bound.get(name) != bound[name]:
                 raise StateError(f"{self._path} was written under another {name}: {changed}")
+
+    def catch_up(self) -> None:
+        """Count the commit that a life before made and did not count: from now on a copy without it
+        is an older one. Once it is known that the file belongs here, and before anything is sent.
+
+        Raises
+        ------
+        StateError : it could not be written; nothing may be sent, and the file must be opened anew
+        """
+        if self._commits == self._counter.least:
+            return
+        # what was killed had perhaps not synced it, and no count may outlive its commit
+        ((busy, *_),) = self._ask("PRAGMA wal_checkpoint(FULL)")
+        if busy:
+            raise StateError(f"{self._path} could not be synced: open the client anew")
+        self._counter.count(self._commits)
 
     def state(self, digest: bytes) -> bytes | None:
         """The arrays of one user; None for a new one."""

@@ -14,6 +14,7 @@ from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.installed import confluent_kafka
 from ldp_kafka.runtime.kafka.pairs import pairs
 from ldp_kafka.runtime.kafka.tokens import Token
+from ldp_kafka.version import install
 
 __all__ = ["CONFIG", "problem", "signed"]
 
@@ -50,12 +51,11 @@ def signed(client: Mapping[str, Any]) -> Token:
         oldest, is_ = (".".join(map(str, each)) for each in (_OLDEST, found))
         raise ConfigurationError(
             f"kafka.client: sasl.oauthbearer.method msk-iam needs confluent-kafka {oldest} or"
-            f" later, found {is_}: pip install 'ldp-kafka[msk]'"
+            f" later, found {is_}: {install('msk')}"
         )
     if find_spec("aws_msk_iam_sasl_signer") is None:
         raise ConfigurationError(
-            "kafka.client: sasl.oauthbearer.method msk-iam needs Amazon's signer: pip install"
-            " 'ldp-kafka[msk]'"
+            f"kafka.client: sasl.oauthbearer.method msk-iam needs Amazon's signer: {install('msk')}"
         )
     # Only now: few topologies need it, and it takes its time to load
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider

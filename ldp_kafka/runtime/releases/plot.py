@@ -16,6 +16,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Release
 from ldp_kafka.runtime.releases.files import whole_file
 from ldp_kafka.runtime.releases.rows import Row, rows_of
+from ldp_kafka.version import install
 
 __all__ = ["FORMATS", "PANELS", "check_plot", "label_axis", "plot"]
 
@@ -55,9 +56,7 @@ def check_plot(path: Path) -> None:
     try:
         import matplotlib.figure
     except ModuleNotFoundError:
-        raise ConfigurationError(
-            "a plot needs matplotlib: pip install 'ldp-kafka[plots]'"
-        ) from None
+        raise ConfigurationError(f"a plot needs matplotlib: {install('plots')}") from None
     del matplotlib
 
 

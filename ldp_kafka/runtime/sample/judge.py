@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import Reason
@@ -16,14 +15,15 @@ from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sample.looks import (
     Events,
     Looks,
-    Values,
     look_at_ids,
     look_at_slots,
     look_at_times,
+    look_at_values,
 )
 from ldp_kafka.runtime.sample.parts import Part, require_raw
 from ldp_kafka.runtime.sample.shapes import Shapes
 from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
+from ldp_kafka.runtime.stages.per_slot import taking_of
 from ldp_kafka.runtime.stages.places import Passed, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
@@ -172,11 +172,10 @@ class _Tally:
     def __init__(self, topology: Topology, progress: Callable[[int], None]) -> None:
         self._topology, self._progress = topology, progress
         self._shapes = Shapes(topology)
-        self._messages = self._with_events = self._others = self._outside = 0
+        self._messages = self._with_events = self._others = 0
         self._reasons: Counter[Reason] = Counter()
         self._places: dict[Reason, dict[tuple[int, int], _Place]] = {}
         self._last, self._bad = (0, -1), 0  # the last message with a bad row, and how many have
-        self._codes: set[int] = set()
         self._ids: dict[str, int] = {}
         self._users: list[list[str]] = []
         self._events: list[Events] = []
@@ -242,10 +241,12 @@ class _Tally:
         back = come - slots
         texts = rows.users.texts()
         users = np.array([self._ids.setdefault(each, len(self._ids)) for each in texts], np.int64)
-        self._events.append(
-            Events(users, times, slots, rows.message + start, in_time, back, clocks)
-        )
-        self._look_at_values(rows.values)
+        if texts:
+            self._events.append(
+                Events(
+                    users, times, slots, rows.message + start, in_time, back, clocks, rows.values
+                )
+            )
         return texts
 
     def _at(self, messages: Sequence[Message], bad: Sequence[tuple[int, int, Reason]]) -> list[int]:
@@ -264,19 +265,11 @@ class _Tally:
             self._last, self._bad = at, self._bad + 1
         self._shapes.bad(message.value, row, reason, self._bad)
 
-    def _look_at_values(self, values: NDArray[np.float64] | NDArray[np.int64]) -> None:
-        if not len(values):
-            return
-        if self._topology.privacy.categories is None:
-            self._outside += int(np.count_nonzero(self._topology.method.outside(values)))
-        else:
-            self._codes.update(np.unique(values).tolist())
-
     def verdict(self, left_out: int, now_ms: int) -> Verdict:
         """All of it."""
-        events = Events.join(self._events) if any(map(len, self._events)) else None
+        events = Events.join(self._events) if self._events else None
         source, shapes = self._topology.input, self._shapes
-        categories = self._topology.privacy.categories
+        method = self._topology.method
         return Verdict(
             messages=self._messages,
             with_events=self._with_events,
@@ -303,7 +296,12 @@ class _Tally:
                 look_at_ids(self._users),
                 look_at_times(events, now_ms, source.max_ahead_ms),
                 look_at_slots(events, self._starts),
-                Values(self._outside, None if categories is None else len(self._codes)),
+                look_at_values(
+                    events,
+                    self._starts,
+                    taking=taking_of(self._topology) if self._topology.holds_slots else None,
+                    outside=method.outside if method.kind == "numeric" else None,
+                ),
             )
             if events is not None
             else None,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ldp_kafka.runtime.stages.per_slot import Folded, SlotValues, Taking
 
 __all__ = [
     "Events",
@@ -21,6 +24,7 @@ __all__ = [
     "look_at_ids",
     "look_at_slots",
     "look_at_times",
+    "look_at_values",
 ]
 
 EARLY = 946_684_800_000  # 2000-01-01, milliseconds: a device's clock that was never set is before
@@ -40,6 +44,7 @@ class Events:
     back : (n,) how many slots before the latest event of the messages before it, but for what was
         far ahead of its message's timestamp; negative where it is itself the latest
     clocks : (n,) whether it is late by an event alone that was so
+    values : (n,), or lists (n, dimension), as they came
     """
 
     users: NDArray[np.intp]
@@ -49,6 +54,7 @@ class Events:
     in_time: NDArray[np.bool_]
     back: NDArray[np.int64]
     clocks: NDArray[np.bool_]
+    values: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.users)
@@ -127,7 +133,10 @@ class Values:
     """Of valid events."""
 
     outside: int
-    """Values outside the domain, which are clamped."""
+    """Values outside the domain, which are clamped, ..."""
+    compared: int
+    """... of so many that the domain bounds: those of all events, or, where slots are held, what
+    the events in time of each user and slot come to."""
     categories: int | None
     """Categories that occur; None for numbers."""
 
@@ -216,6 +225,44 @@ def look_at_slots(events: Events, starts: Sequence[int]) -> Slots:
         lateness=max(0, int(events.back.max(initial=0))),
         several=several,
     )
+
+
+def look_at_values(
+    events: Events,
+    starts: Sequence[int],
+    *,
+    taking: Taking | None,
+    outside: Callable[[NDArray[Any]], NDArray[np.bool_]] | None,
+) -> Values:
+    """Which values the workers would clamp, or which categories occur.
+
+    Parameters
+    ----------
+    starts : where the events of each partition begin
+    taking : how several values of a user in one slot become one; None where each event's own value
+        is bounded
+    outside : which of values are outside the domain; None of categories
+    """
+    if outside is None:
+        return Values(0, 0, len(np.unique(events.values)))
+    values = events.values if taking is None else _of_slots(events, starts, taking)
+    return Values(int(np.count_nonzero(outside(values))), len(values), None)
+
+
+def _of_slots(events: Events, starts: Sequence[int], taking: Taking) -> NDArray[Any]:
+    """What the events in time of each partition, user and slot come to, as the workers have it."""
+    partition = np.searchsorted(starts, np.arange(len(events)), "right")
+    mine = np.flatnonzero(events.in_time)
+    # a slot's values stay in the order in which they came
+    mine = mine[np.lexsort((events.slots[mine], events.users[mine], partition[mine]))]
+    if not len(mine):
+        return np.empty(0)
+    of = np.stack([partition[mine], events.users[mine], events.slots[mine]])
+    first = np.append(True, (of[:, 1:] != of[:, :-1]).any(axis=0))
+    rows = np.flatnonzero(first)
+    values = taking.enter(np.asarray(events.values[mine], np.float64))
+    number = np.diff(np.append(rows, len(mine)))
+    return taking.come_to(Folded(rows, taking.fold(SlotValues(values, rows)), number))
 
 
 def _several(message: NDArray[np.intp], ranks: NDArray[np.intp], width: int) -> int:

@@ -40,7 +40,7 @@ def lines(topology: Topology, verdict: Verdict, name: str) -> Iterator[str]:
         yield from _split(looks.ids)
         yield f"  times   {_times(topology, verdict, looks.times)}"
         yield from _slots(topology, verdict, looks.slots)
-        yield f"  values  {_values(topology, verdict, looks.values)}"
+        yield f"  values  {_values(topology, looks.values)}"
     yield f"  note    {PRIVATE}"
 
 
@@ -160,18 +160,25 @@ def _lateness(topology: Topology, slots: Slots) -> Iterator[str]:
         )
 
 
-def _values(topology: Topology, verdict: Verdict, values: Values) -> str:
+def _values(topology: Topology, values: Values) -> str:
     if values.categories is not None:
         return f"{values.categories:,} of {topology.privacy.categories:,} categories occur"
+    share = _percent(values.outside, values.compared)
+    if not topology.holds_slots:
+        return (
+            f"{values.outside:,} of {values.compared:,} ({share}) lie outside the domain, and are"
+            " clamped to it"
+        )
+    slots = _many(values.compared, "slot")
     return (
-        f"{values.outside:,} of {verdict.events:,} ({_percent(values.outside, verdict.events)})"
-        " lie outside the domain, and are clamped to it"
+        f"{values.outside:,} of {slots} of a user ({share}) come to a value outside the domain"
+        f" (input.per_slot: {topology.input.per_slot}), which is clamped to it"
     )
 
 
 def _percent(part: int, whole: int) -> str:
     """Rounded down; 0 % is only said where there is nothing."""
-    tenths = 1000 * part // whole
+    tenths = 1000 * part // max(whole, 1)
     return "less than 0.1 %" if part and not tenths else f"{tenths / 10:g} %"
 
 

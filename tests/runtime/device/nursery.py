@@ -9,6 +9,10 @@ a fault at which it ends. A cut is
 - ``halved``: half of what the call was to write is there as well
 - ``power``: the machine goes down; of each file that is there which was synced last, and nothing
   else
+- ``killed, then power``: it dies, and while the next life begins the machine goes down
+
+A start that does nothing else leaves no older database that is accepted: tried after every life
+that ended, with the one that there was before it.
 
 A sound client is killed at every other call, and written halves of at the others; in the long run
 both at all of them. The power ends at every call.
@@ -21,16 +25,22 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
+import tempfile
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.device.client import Client
+from ldp_kafka.runtime.device.counter import Counter
 from ldp_kafka.runtime.device.queue import ReportQueue
+from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.depth import depth
 from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, client_of, loads, provisioned
@@ -94,9 +104,30 @@ class CountsEarly(Client):
         store.commit = early
 
 
+class NeverCatchesUp(Client):
+    """A commit that was not counted stays so, until there is another one."""
+
+    def __init__(self, *given, **named):
+        with patch.object(DeviceStore, "catch_up", lambda _: None):
+            super().__init__(*given, **named)
+
+
+class CatchesUpUnsynced(Client):
+    """What was not counted is counted, synced or not."""
+
+    def __init__(self, *given, **named):
+        with patch.object(
+            DeviceStore, "catch_up", lambda store: store._counter.count(store._commits)
+        ):
+            super().__init__(*given, **named)
+
+
 KINDS = {
     kind.__name__: kind
-    for kind in (Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater, CountsEarly)
+    for kind in (
+        *(Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater, CountsEarly),
+        *(NeverCatchesUp, CatchesUpUnsynced),
+    )
 }
 
 
@@ -141,20 +172,25 @@ def sent(topology, world):
     return spent
 
 
-def live(kind, device, life):
-    """One life: a value for each slot, another one than the life before had; 3 where the ledger
-    holds less than what has left.
-    """
-    topology, rng = TOPOLOGY, np.random.default_rng(life)
+def started(kind, device):
+    """A client of a device."""
     disk = device / "disk"
-    client = kind(
-        topology,
+    return kind(
+        TOPOLOGY,
         user="m",
         database=disk / "m.db",
         key_file=disk / "m.key",
         producer=Broker(device / "world"),
         clock=lambda: (FIRST + 99) * SLOT,
     )
+
+
+def live(kind, device, life):
+    """One life: a value for each slot, another one than the life before had; 3 where the ledger
+    holds less than what has left.
+    """
+    topology, rng = TOPOLOGY, np.random.default_rng(life)
+    client = started(kind, device)
     spent = sent(topology, device / "world")
     if spent:
         state = client._load(client._randomness.digests(Ids.of(["m"])))
@@ -170,6 +206,67 @@ def live(kind, device, life):
         client.report(float(rng.uniform(0, 100)), (FIRST + slot) * SLOT)
     client.close(5)
     return 0
+
+
+def commits(disk):
+    """How many a database has; from a copy, so that nothing of it is touched."""
+    with tempfile.TemporaryDirectory(dir=disk.parent) as folder:
+        for name in ("m.db", "m.db-wal"):
+            if (disk / name).exists():
+                shutil.copy(disk / name, folder)
+        with closing(sqlite3.connect(Path(folder, "m.db"))) as database:
+            return database.execute("SELECT number FROM commits").fetchone()[0]
+
+
+def copied(folder, to):
+    """A copy in place of the last one."""
+    shutil.rmtree(to, ignore_errors=True)
+    return shutil.copytree(folder, to)
+
+
+def accepted(kind, device, older):
+    """Whether an older disk's database alone is taken, after a start of a copy of this device."""
+    again = copied(device, device.parent / "again" / "device")
+    assert begin(kind, again) == 0
+    for name in ("m.db", "m.db-wal"):
+        (again / "disk" / name).unlink(missing_ok=True)
+        if (older / name).exists():
+            shutil.copy(older / name, again / "disk" / name)
+    return begin(kind, again) == 0
+
+
+def goes_on(kind, device, at):
+    """Whether a device that was killed before its count goes on, wherever the power goes while it
+    starts.
+    """
+    fork(kind, device, 0, at, False)
+    disk = device / "disk"
+    if Counter(disk / "m.key.count").least == commits(disk):
+        return True
+    for call in range(1, 100):
+        again = copied(device, device.parent / "again" / "device")
+        if begin(kind, again, call) == 0:
+            return call > 1
+        power_cut(again / "disk", back=bool(call % 2))
+        if begin(kind, again) != 0:
+            return False
+    raise AssertionError("a start without an end")
+
+
+def begin(kind, device, at=0):
+    """How a start ended that does nothing else: an exit code, or minus the signal."""
+    child = os.fork()
+    if not child:
+        code = 4
+        try:
+            killer.arm(at, False)
+            started(kind, device)._store.close()
+            code = 0
+        except LdpKafkaError:
+            pass
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def fork(kind, device, life, at, halved):
@@ -221,7 +318,10 @@ def faults(kind, folder, at, cut):
     and one that was left in peace.
     """
     device, found = anew(folder / "device"), []
+    if cut == "killed, then power":
+        return [] if goes_on(kind, device, at) else ["it does not go on"]
     for life, end in enumerate((at, at * 7 % 97 + 1, 0)):
+        older = copied(device / "disk", folder / "older")
         code = fork(kind, device, life, end, cut == "halved")
         if code == 3:
             return ["the ledger holds less than what has left"]
@@ -229,6 +329,8 @@ def faults(kind, folder, at, cut):
             return ["it does not go on"]
         if code and cut == "power":
             power_cut(device / "disk", back=bool(at % 2))
+        if code and commits(device / "disk") > commits(older) and accepted(kind, device, older):
+            return ["an older database is accepted"]
     topology, bodies = TOPOLOGY, defaultdict(set)
     for report, line in lines(device / "world" / "left"):
         bodies[report["id"]].add(line)

@@ -28,6 +28,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.device.client import Client, Status
+from ldp_kafka.runtime.device.counter import Counter
 from ldp_kafka.runtime.device.state import bound_to
 from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.kafka import setup
@@ -585,6 +586,39 @@ def test_an_older_copy_is_refused(tmp_path):
     (tmp_path / "m.db").write_bytes(copies[-1]["m.db"])
     (tmp_path / "m.key.count").write_bytes(copies[-2]["m.key.count"])
     started(tmp_path)
+
+
+def test_a_commit_that_was_not_counted_is_counted_at_the_next_start(tmp_path):
+    """Also where nothing is reported then: the copies before it are older ones from then on, and
+    that of the commit itself is the last one. The commits of another device are not counted.
+    """
+    copies = [b""]
+    for slot in range(3):
+        with opened(tmp_path) as client:
+            client.report(float(slot), (FIRST + slot) * SLOT)
+        copies.append((tmp_path / "m.db").read_bytes())
+        if slot == 1:
+            before = (tmp_path / "m.key.count").read_bytes()
+    (tmp_path / "m.key.count").write_bytes(before)  # the power went before the third was counted
+    other = tmp_path / "other"
+    other.mkdir()
+    with opened(other) as client:
+        for slot in range(9):
+            client.report(0.0, (FIRST + slot) * SLOT)
+    (tmp_path / "m.db").write_bytes((other / "m.db").read_bytes())
+    with pytest.raises(StateError, match="under another key"):
+        opened(tmp_path)
+    assert (tmp_path / "m.key.count").read_bytes() == before
+    (tmp_path / "m.db").write_bytes(copies[3])
+
+    opened(tmp_path).close()
+    assert Counter(tmp_path / "m.key.count").least == 3
+    for copy in copies[1:3]:
+        (tmp_path / "m.db").write_bytes(copy)
+        with pytest.raises(StateError, match="older copy"):
+            opened(tmp_path)
+    (tmp_path / "m.db").write_bytes(copies[3])
+    opened(tmp_path).close()
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 32, b"x" * 31])

@@ -1,5 +1,6 @@
 """SIGKILL, and the end of the power, at every system call by which a device writes, syncs, cuts,
-removes or sends: the ledger never holds less than what has left, and no slot has two reports.
+removes or sends: the ledger never holds less than what has left, no slot has two reports, and no
+older database is accepted after the next start.
 
 Real processes, real files (see `nursery` and `killer.c`); what the machine forgets when its power
 goes is all that was not synced.
@@ -63,7 +64,8 @@ def test_nothing_is_wrong_wherever_it_ends(killer):
     """The making of key and database among it; each life but the last ends somewhere, and each has
     values of its own.
     """
-    jobs = [("Client", cut, "nothing") for cut in ("killed", "halved", "power")]
+    cuts = ("killed", "halved", "power", "killed, then power")
+    jobs = [("Client", cut, "nothing") for cut in cuts]
     for job, (found, calls) in everywhere(killer, jobs):
         assert found == {}, job
         assert calls > 60, job
@@ -77,13 +79,15 @@ BROKEN = [
     # the counter is on the disk, and what it counts is not: an older copy
     ("SyncsLater", "power", "it does not go on"),
     ("CountsEarly", "killed", "it does not go on"),
+    ("NeverCatchesUp", "power", "an older database is accepted"),
+    ("CatchesUpUnsynced", "killed, then power", "it does not go on"),
 ]
 
 
 def test_broken_clients_are_found(killer):
     """By the same cuts: the ledger written after the report left, noise drawn anew for what is sent
     again, a queue that forgets before the broker has it, a disk that is not told to sync, commits
-    that are counted before they are made.
+    that are counted before they are made, or never, or before they are synced.
     """
     for job, (found, _) in everywhere(killer, BROKEN):
         assert job[-1] in found, job

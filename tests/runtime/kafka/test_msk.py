@@ -130,7 +130,7 @@ def test_without_the_extra(monkeypatch):
     """It says what to install; nothing else needs it."""
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.msk.find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'ldp-kafka\[msk\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[msk\]'"):
         signed(REGION)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.installed.version", lambda _: "2.12.1")
     with pytest.raises(ConfigurationError, match=r"confluent-kafka 2\.13 or later, found 2\.12:"):

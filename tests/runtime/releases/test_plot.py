@@ -123,5 +123,5 @@ def test_what_cannot_be_drawn(tmp_path, monkeypatch):
     only_nulls = [release(1, None, confidence_interval=None, standard_error=None, reports=0)]
     plot(tmp_path / "nulls.png", [*only_nulls, release(10**9)], HOUR, title="t", caption="c")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'ldp-kafka\[plots\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[plots\]'"):
         check_plot(tmp_path / "x.png")

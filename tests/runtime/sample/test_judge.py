@@ -220,6 +220,35 @@ def test_values_outside_and_categories_that_occur():
     assert (found.looks.values.outside, found.looks.values.categories) == (0, 2)
 
 
+@pytest.mark.parametrize(
+    ("per_slot", "outside"),
+    [("first", 7), ("last", 2), ("min", 2), ("max", 3), ("mean", 2), ("sum", 4), ("count", 1)],
+)
+def test_what_slots_come_to_is_compared_with_the_domain(per_slot, outside):
+    """Not the values behind it: eleven of .1 are outside as a count alone. As many as the workers
+    clamp, once a tick has closed all slots. With `first` each event is bounded when it comes.
+    """
+    of = topology(f"partitions: 2, per_slot: {per_slot}")
+    values = {"a": [9, 12, 1], "b": [0.1] * 11, "c": [11, 5], "d": [-6, 9, -5], "e": [30]}
+    logs = [
+        [event(user, kwh) for user in users for kwh in values[user]]
+        + [encode_json(Tick(START + 9 * HOUR)), event("late", 99)]
+        for users in ("abc", "de")
+    ]
+    said = judge(
+        of, [part(*each, partition=at, first=0) for at, each in enumerate(logs)], now_ms=NOW
+    )
+    run = local.run(
+        of,
+        edge_randomness(of, bytes(32), "here"),
+        [[Message(at, -1, each) for at, each in enumerate(log)] for log in logs],
+    )
+    found = said.looks.values
+    assert found.outside == run.counts["clamped"] == outside
+    assert found.compared == (22 if per_slot == "first" else 5)
+    assert said.looks.slots.late == run.counts["late"] == 2
+
+
 def test_events_of_a_user_in_a_slot():
     """In the order of the log: repeats of a slot, those behind a later slot, and the late ones."""
     hours = [0, 0, 2, 1, 1, 1, 5, 0]

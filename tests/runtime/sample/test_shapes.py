@@ -162,6 +162,15 @@ def test_the_lines_of_good_messages():
     assert values == "  values  1 of 13 (7.6 %) lie outside the domain, and are clamped to it"
 
 
+def test_what_a_count_is_compared_with_is_said():
+    """The values behind it lie outside the domain, and the counts do not."""
+    text, _ = said_of(topology("partitions: 1, per_slot: count"), *[event(kwh=99)] * 3)
+    assert (
+        "  values  0 of 1 slot of a user (0 %) come to a value outside the domain"
+        " (input.per_slot: count), which is clamped to it\n" in text
+    )
+
+
 def test_a_field_that_most_messages_have_is_what_is_meant():
     """Where few lack it, and nothing else is like it, no other name is offered, nor its own."""
     few = [plain(meter="a", ts=START), plain(meter="a", kwh=1)]

@@ -17,6 +17,7 @@ from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import load, loads
 from ldp_kafka.topology.planner import plan
@@ -39,17 +40,21 @@ def topologies():
 
 
 def run_of(topology, values):
-    """A run over the events of one shop on one day, and ticks that close all windows, under a new
-    key.
+    """A run over the events of one shop on one day, in its partition, and ticks that close all
+    windows, under a new key.
     """
     events = [
         b'{"shop": "s", "sold": %s, "time": %d}' % (str(value).encode(), FIRST * DAY + at)
         for at, value in enumerate(values)
     ]
-    tick, more = encode_json(Tick(LAST * DAY)), topology.input.partitions - 1
+    tick, partitions = encode_json(Tick(LAST * DAY)), topology.input.partitions
+    [home] = partitions_of(["s"], partitions)
     logs = [
-        [Message(at, LAST * DAY, value) for at, value in enumerate(each)]
-        for each in ([*events, tick], *([[tick]] * more))
+        [
+            Message(at, LAST * DAY, value)
+            for at, value in enumerate([*(events if number == home else []), tick])
+        ]
+        for number in range(partitions)
     ]
     return local.run(topology, edge_randomness(topology, secrets.token_bytes(32), "here"), logs)
 
