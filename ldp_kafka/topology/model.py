@@ -31,6 +31,7 @@ from ldp_kafka.statistics import (
     Statistic,
 )
 from ldp_kafka.topology.flow import Flow
+from ldp_kafka.topology.neighbours import at_a_curator
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     AT_ONCE,
@@ -359,8 +360,9 @@ class Topology(Checked):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What truly holds for every user."""
-        return self.method.guarantee
+        """What truly holds for every user, or of a curator for every stream."""
+        promised = self.method.guarantee
+        return at_a_curator(promised) if self.curated else promised
 
     @property
     def per_user(self) -> bool:

@@ -324,8 +324,8 @@ def _curator(topology: Topology) -> str | None:
     role, _ = topology.reader(topology.raw_topic)
     return (
         f"the curator ({role.group}) sees the values of all streams, as does whoever"
-        f" reads {topology.raw_topic}; what is released hides one slot's value from everybody else,"
-        " if they have no key of its noise"
+        f" reads {topology.raw_topic}; from everybody else, if they have no key of its noise, what"
+        " is released hides what the guarantee says"
     )
 
 
