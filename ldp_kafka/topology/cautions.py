@@ -10,6 +10,7 @@ from ldp_kafka.accounting.words import at_most
 from ldp_kafka.statistics import Prediction
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
+from ldp_kafka.topology.sections import ADDED, Input
 
 __all__ = ["size", "warnings"]
 
@@ -62,6 +63,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
                 " for an aggregate of many people is more than one of them can make; give the"
                 " most that one can change, and the noise shrinks to that"
             )
+        yield from _curator_warnings(topology.input)
         return
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
@@ -99,6 +101,23 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             " in a fixed order or at fixed times can be linked across slots; what is guaranteed"
             " holds all the same; gateways that send all users of a slot in one batch (format"
             f" {batches}) hide the order"
+        )
+
+
+def _curator_warnings(source: Input) -> Iterator[str]:
+    """Of what a curator's releases show beside values."""
+    if not source.streams:
+        yield (
+            "input.streams is not given: one event makes a stream of any name, a mistyped one too,"
+            " and it is released; list the streams"
+        )
+    if not source.zeros:
+        cure = "; per_slot sum or count, with input.streams, hides it: such a slot is 0"
+        if source.per_slot in ADDED:
+            cure = "; with input.streams and input.start such a slot is 0"
+        yield (
+            "a slot of a stream without an event is not released, which shows that nobody was there"
+            f"{cure}"
         )
 
 

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any
+from unicodedata import normalize
 
+from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import streamed
 from ldp_kafka.methods.protocols.processing import Processing
@@ -238,6 +240,8 @@ class _Work:
         fields["user"] = () if isinstance(user, list) else self._path("user", user)
         if "events" in given:
             fields["events"] = self._path("events", given.pop("events"))
+        start = given.pop("start", None)
+        streams = tuple(normalize("NFC", str(each)) for each in given.pop("streams", ()))
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")
         idle_ms = None if idle == "off" else parse_duration(idle)
@@ -247,6 +251,8 @@ class _Work:
             slot_ms=parse_duration(slot),
             idle_ms=idle_ms,
             max_ahead_ms=parse_duration(ahead),
+            streams=streams,
+            start_ms=None if start is None else self._instant("start", start),
             **given,
         )
 
@@ -256,6 +262,12 @@ class _Work:
         try:
             return parse_path(text)
         except ConfigurationError as error:
+            raise TopologyError(str(error), key=f"input.{key}") from None
+
+    def _instant(self, key: str, text: str) -> int:
+        try:
+            return instant(text)
+        except ValueError as error:
             raise TopologyError(str(error), key=f"input.{key}") from None
 
     def privacy(self, given: dict[str, Any], _: str) -> Privacy:

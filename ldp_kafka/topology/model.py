@@ -146,8 +146,30 @@ class Topology(Checked):
             )
         if isinstance(self.method, Windowed) and self.input.source != "topic":
             yield "input.source", f"must be topic for {self.method.name}, which releases windows"
+        yield from self._not_known()
         yield from self._not_together()
         yield from self._unfit()
+
+    def _not_known(self) -> Iterator[tuple[str, str]]:
+        """Why its streams cannot be those that it names."""
+        if self.input.streams and not self.curated:
+            yield (
+                "input.streams",
+                (
+                    "must be given only where privacy.trust is curator: elsewhere streams are of"
+                    " users, whose ids are secret"
+                ),
+            )
+        elif self.input.zeros and not (
+            self.privacy.domain and self.privacy.domain[0] <= 0 <= self.privacy.domain[1]
+        ):
+            yield (
+                "privacy.domain",
+                (
+                    f"must contain 0 where input.streams are given and per_slot is"
+                    f" {self.input.per_slot}: a slot of a stream without an event is 0"
+                ),
+            )
 
     def _not_together(self) -> Iterator[tuple[str, str]]:
         """Why several values of a slot cannot be taken together as it says."""
@@ -362,7 +384,7 @@ class Topology(Checked):
     def guarantee(self) -> Guarantee:
         """What truly holds for every user, or of a curator for every stream."""
         promised = self.method.guarantee
-        return at_a_curator(promised) if self.curated else promised
+        return at_a_curator(promised, self.input) if self.curated else promised
 
     @property
     def per_user(self) -> bool:
@@ -446,6 +468,9 @@ class Topology(Checked):
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"relay": True} if source.relay else {}),
             **({"parts": [list(part) for part in source.parts]} if source.parts else {}),
+            # else a slot that was released would be another after a crash
+            **({"streams": sorted(source.streams)} if source.streams else {}),
+            **({} if source.start_ms is None else {"start_ms": source.start_ms}),
             **({} if source.events is None else {"events": list(source.events)}),
             **({} if source.time_unit is None else {"time_unit": source.time_unit}),
             **({} if source.coerce == "none" else {"coerce": source.coerce}),

@@ -10,6 +10,7 @@ guarantee, wherever that is printed.
 from __future__ import annotations
 
 from ldp_kafka.accounting import Guarantee
+from ldp_kafka.topology.sections import Input
 
 __all__ = ["EVENTS", "SLOTS", "STREAMS", "at_a_curator"]
 
@@ -21,8 +22,9 @@ EVENTS = "the same events close slots"
 """An event that is ahead of the others closes their slots: theirs are late then, and left out."""
 
 
-def at_a_curator(promised: Guarantee) -> Guarantee:
+def at_a_curator(promised: Guarantee, source: Input) -> Guarantee:
     """The guarantee of a method where a curator runs it: what else neighbours have in common."""
-    *first, last = (SLOTS, STREAMS, EVENTS)
-    shared = f"{', '.join(first)} and {last}"
+    said = {SLOTS: not source.zeros, STREAMS: not source.streams, EVENTS: True}
+    *first, last = (each for each, true in said.items() if true)
+    shared = f"{', '.join(first)} and {last}" if first else last
     return promised._replace(within=f"{promised.within}, as long as {shared}")

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ldp_kafka.cli import cli
+from ldp_kafka.errors import TopologyError
 from ldp_kafka.topology import load, loads
 from ldp_kafka.topology.planner import plan
 from tests.test_topologies import SHIPPED
@@ -46,3 +47,87 @@ def test_it_is_said_of_a_curator_alone():
     """Of a user's own stream the slots that have values are public, as of every user."""
     edge = TEXT.replace("trust: curator, ", "").replace("per_stream", "per_user")
     assert SHARED not in loads(edge).guarantee.describe()
+
+
+KNOWN = TEXT.replace("per_slot: sum", 'per_slot: sum, streams: [north, 17], start: "2026-03-01"')
+SLOTS, STREAMS, EVENTS = (
+    "the same slots have values",
+    "the same streams have events",
+    "the same events close slots",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TEXT, {SLOTS, STREAMS, EVENTS}),
+        (KNOWN, {EVENTS}),
+        (KNOWN.replace("per_slot: sum", "per_slot: count"), {EVENTS}),
+        (
+            KNOWN.replace("sum", "last").replace(', start: "2026-03-01"', ""),
+            {SLOTS, EVENTS},
+        ),
+    ],
+)
+def test_what_streams_that_are_known_hide(text, said):
+    made = loads(text)
+    assert {each for each in (SLOTS, STREAMS, EVENTS) if each in made.guarantee.within} == said
+    warned = "\n".join(plan(made, 50).warnings)
+    assert ("input.streams is not given" in warned) == (STREAMS in said)
+    assert ("shows that nobody was there" in warned) == (SLOTS in said)
+
+
+def test_streams_are_ids_as_messages_have_them():
+    """A whole number is the text of its digits, and text is in NFC."""
+    made = loads(KNOWN.replace("north", '"caf\\u0065\\u0301"')).input
+    assert made.streams == ("caf\u00e9", "17")
+    assert (
+        made.start_ms == 1_772_323_200_000 and made.before_start == 1_772_323_200_000 // 60_000 - 1
+    )
+
+
+def test_streams_and_start_are_bound_to_the_state():
+    made = loads(KNOWN)
+    others = [KNOWN.replace("north", "south"), KNOWN.replace("03-01", "03-02"), TEXT]
+    layouts = {loads(text).layout for text in others}
+    assert len(layouts) == 3 and made.layout not in layouts
+    assert {loads(text).fingerprint for text in others} == {made.fingerprint}
+    assert loads(KNOWN.replace("north, 17", "17, north")).layout == made.layout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "why"),
+    [
+        ("[0, 1000]", "[1, 1000]", 5, "privacy.domain", "must contain 0"),
+        ("[0, 1000]", "[-9, -1]", 5, "privacy.domain", "must contain 0"),
+        (', start: "2026-03-01"', "", 3, "input.start", "must be given where input.streams are"),
+        ("[north, 17]", "[north, north]", 3, "input.streams[1]", "is there before"),
+        ("[north, 17]", '[17, "17"]', 3, "input.streams[1]", "is there before"),
+        ("[north, 17]", '[""]', 3, "input.streams[0]", "must have 1 to 256 bytes"),
+        ("[north, 17]", f"[{'x' * 257}]", 3, "input.streams[0]", "must have 1 to 256 bytes"),
+        ("[north, 17]", "[]", 3, "input.streams", "must"),
+        ("[north, 17]", "[true]", 3, "input.streams[0]", "must be"),
+        ("streams:", "user: [$.a, $.b], streams:", 3, "input.streams[0]", "must be a JSON array"),
+        ("2026-03-01", "March", 3, "input.start", "must be a time in ISO 8601"),
+        ("2026-03-01", "1969-03-01", 3, "input.start", "must not be before 1970"),
+        ("per_slot: sum", "per_slot: last", 3, "input.start", "must be given only with"),
+        ("streams: [north, 17], ", "", 3, "input.start", "must be given only with"),
+        ("trust: curator, ", "", 3, "input.streams", "must be given only where privacy.trust is"),
+    ],
+)
+def test_what_streams_must_be(old, new, line, key, why):
+    assert old in KNOWN
+    text = KNOWN.replace(old, new)
+    if "trust" in old:
+        text = text.replace("per_stream", "per_user")
+    with pytest.raises(TopologyError) as wrong:
+        loads(text, "known.yaml")
+    found = wrong.value.problems[0]
+    assert (found.file, found.line, found.key) == ("known.yaml", line, key)
+    assert why in found.reason
+
+
+def test_streams_of_several_fields_are_their_arrays():
+    text = KNOWN.replace("[north, 17]", """['["a","17"]']""")
+    made = loads(text.replace("streams:", "user: [$.a, $.b], streams:"))
+    assert made.input.streams == ('["a","17"]',)

@@ -180,7 +180,8 @@ class _Tally:
             held=True,  # values stay as they came
             partitions=0 if part.partition is None else raw.partitions,
         )
-        at, users = _Progress(), list[str]()
+        at = _Progress(closed=self._topology.input.before_start)
+        users = list[str]()
         self._starts.append(sum(map(len, self._events)))
         for start in range(0, len(part.messages), CHUNK):
             chunk = part.messages[start : start + CHUNK]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.keyed import KeyedStage
@@ -34,7 +36,7 @@ from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
-from ldp_kafka.runtime.stages.windows import Released, Windows
+from ldp_kafka.runtime.stages.windows import Released, Windows, Zeros
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.topology import Topology
 
@@ -57,6 +59,8 @@ class CurateState:
     """Last offset that each shard of streams has folded, where it is ahead of the partition."""
     watermark: int = -1
     closed: int = NEVER
+    zeros: Zeros | None = None
+    """Streams that have a value in each slot, once they were looked for."""
 
     def __repr__(self) -> str:
         return f"CurateState({self.users!r}, closed={self.closed})"  # never a time
@@ -73,6 +77,8 @@ class Curate(KeyedStage):
     taking : how several values of a stream in one slot become one
     lateness : slots
     shards : of a partition's streams
+    always : ids of the partition's streams that have a value in each slot, 0 without an event
+    before_start : the last slot before the first one; NEVER where there is no first one
     """
 
     oversize: ClassVar[str] = "runtime.shards is too small for so many streams"
@@ -88,6 +94,8 @@ class Curate(KeyedStage):
     layout: str
     lateness: int
     shards: int
+    always: tuple[str, ...] = ()
+    before_start: int = NEVER
 
     def __repr__(self) -> str:
         return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
@@ -108,6 +116,7 @@ class Curate(KeyedStage):
             Names(users, self.shards),
             Panes(users, self.taking),
             np.full(self.shards, -1, np.int64),
+            closed=self.before_start,
         )
 
     def fold(self, state: CurateState, messages: Sequence[Message]) -> Output:
@@ -129,7 +138,8 @@ class Curate(KeyedStage):
         find = partial(self._rows, state)
         for moving, before, closed in closings(state.panes, rows, places, find, output):
             offset = run.offsets.item(moving)
-            for each in self._windows.close(state, before, closed, offset, output):
+            zeros = self._zeros(state)
+            for each in self._windows.close(state, before, closed, offset, output, zeros):
                 self._release(state, each, output)
         output.gauge("watermark", state.watermark)
         output.gauge("open_slots", len(state.panes))
@@ -140,6 +150,13 @@ class Curate(KeyedStage):
         found = state.users.rows(ids)
         state.names.note(found, ids)
         return found
+
+    def _zeros(self, state: CurateState) -> Zeros:
+        """The streams that have a value in each slot."""
+        if state.zeros is None:
+            rows = self._rows(state, Ids.of(self.always))
+            state.zeros = Zeros(rows, self.before_start + 1)
+        return state.zeros
 
     def _release(self, state: CurateState, found: Released, output: Output) -> None:
         """What a window releases, by slot and stream."""
@@ -243,16 +260,20 @@ def make_curate(topology: Topology, partition: int, randomness: EdgeNoise | None
     """
     if randomness is None:
         raise ConfigurationError("the curator needs a key: without one it has no noise to draw")
+    source = topology.input
+    home = partitions_of(source.streams, source.partitions) == partition
     return Curate(
         method=topology.windowed,
         randomness=randomness,
         raw=raw_partition(topology, partition),
-        taking=PER_SLOT[topology.input.per_slot],
+        taking=PER_SLOT[source.per_slot],
         releases=stream_releases(topology, partition),
         topic=topology.raw_topic,
         dead_letters_topic=topology.dead_letters_topic,
         fingerprint=topology.fingerprint,
         layout=topology.layout,
-        lateness=topology.input.lateness,
+        lateness=source.lateness,
         shards=topology.runtime.shards,
+        always=tuple(compress(source.streams, home)) if source.zeros else (),
+        before_start=source.before_start,
     )
