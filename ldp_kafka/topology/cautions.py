@@ -111,6 +111,17 @@ def _curator_warnings(source: Input) -> Iterator[str]:
             "input.streams is not given: one event makes a stream of any name, a mistyped one too,"
             " and it is released; list the streams"
         )
+    if not source.by_ticks:
+        cure = "closing: ticks" if source.create else "a topic of ours, with closing: ticks"
+        yield (
+            "events close slots: one that is ahead of the others makes theirs late, and changes"
+            f" what is released of them; {cure} makes each late by itself alone"
+        )
+    elif not source.written:
+        yield (
+            f"closing ticks: nothing is released until the producers of {source.topic} write ticks"
+            " into each of its partitions (ldp_kafka.encode of a Tick)"
+        )
     if not source.zeros:
         cure = "; per_slot sum or count, with input.streams, hides it: such a slot is 0"
         if source.per_slot in ADDED:

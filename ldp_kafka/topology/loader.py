@@ -21,7 +21,7 @@ from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Ru
 from ldp_kafka.topology.paths import Path, parse_path
 from ldp_kafka.topology.schema import problems as schema_problems
 from ldp_kafka.topology.schema import with_defaults
-from ldp_kafka.topology.sections import frozen
+from ldp_kafka.topology.sections import EVENTS, TICKS, frozen
 
 __all__ = ["load", "loads", "place_in"]
 
@@ -233,6 +233,7 @@ class _Work:
                 )
             # what has another default there
             given |= {"create": mine.get("create", False), "idle": mine.get("idle", RELAY_IDLE)}
+        given.setdefault("closing", self._closing(given))
         user = given.pop("user")
         fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("value", "time")}
         if isinstance(user, list):
@@ -263,6 +264,12 @@ class _Work:
             return parse_path(text)
         except ConfigurationError as error:
             raise TopologyError(str(error), key=f"input.{key}") from None
+
+    def _closing(self, given: dict[str, Any]) -> str:
+        """What closes slots where nothing says so: of a curator ticks, where workers write them."""
+        privacy = self.document.data.get("privacy")
+        curated = isinstance(privacy, dict) and privacy.get("trust") == "curator"
+        return TICKS if curated and given["create"] else EVENTS
 
     def _instant(self, key: str, text: str) -> int:
         try:

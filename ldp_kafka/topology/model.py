@@ -36,6 +36,7 @@ from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     AT_ONCE,
     COUNT,
+    EVENTS,
     OF_CODES,
     TOPIC,
     Checked,
@@ -151,7 +152,15 @@ class Topology(Checked):
         yield from self._unfit()
 
     def _not_known(self) -> Iterator[tuple[str, str]]:
-        """Why its streams cannot be those that it names."""
+        """Why its streams cannot be those that it names, or ticks alone cannot close slots."""
+        if self.input.by_ticks and not self.curated:
+            yield (
+                "input.closing",
+                (
+                    f"must be {EVENTS} where privacy.trust is edge: there is nobody else's value"
+                    " in what a user reports"
+                ),
+            )
         if self.input.streams and not self.curated:
             yield (
                 "input.streams",
@@ -471,6 +480,7 @@ class Topology(Checked):
             # else a slot that was released would be another after a crash
             **({"streams": sorted(source.streams)} if source.streams else {}),
             **({} if source.start_ms is None else {"start_ms": source.start_ms}),
+            **({"closing": source.closing} if source.by_ticks else {}),
             **({} if source.events is None else {"events": list(source.events)}),
             **({} if source.time_unit is None else {"time_unit": source.time_unit}),
             **({} if source.coerce == "none" else {"coerce": source.coerce}),

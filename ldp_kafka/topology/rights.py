@@ -138,7 +138,7 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
         # a topic of ours, and any raw log without gaps, must not be compacted: it is looked at
         if agent.reads.ours or not agent.gaps:
             need(agent.reads, DESCRIBE_CONFIGS)
-        if agent.ticks and topology.input.idle_ms is not None:
+        if agent.ticks and (topology.input.idle_ms is not None or topology.input.clock):
             need(agent.reads, WRITE)
         for topic in agent.writes:
             need(topic, WRITE, DESCRIBE_CONFIGS)

@@ -28,9 +28,11 @@ __all__ = [
     "ADDED",
     "AT_ONCE",
     "COUNT",
+    "EVENTS",
     "MOST_SLOTS",
     "OF_CODES",
     "PURE",
+    "TICKS",
     "TOPIC",
     "Checked",
     "Edge",
@@ -55,6 +57,8 @@ ADDED = ("sum", COUNT)
 MOST_SLOTS = 1000
 """Of ``input.lateness``, and of ``input.hold``."""
 LONGEST = 256  # bytes of an id
+TICKS, EVENTS = "ticks", "events"
+"""By ``input.closing``."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
@@ -217,6 +221,7 @@ class Input(Checked):
         read it matters
     streams : ids of a curator's streams, which are all that there are; empty: any
     start_ms : a time in the first slot, milliseconds; None where no slot is the first
+    closing : what closes slots: ``events`` and ticks, or ``ticks`` alone
 
     """
 
@@ -243,6 +248,17 @@ class Input(Checked):
     parts: tuple[Path, ...] = ()
     streams: tuple[str, ...] = ()
     start_ms: int | None = None
+    closing: str = EVENTS
+
+    @property
+    def by_ticks(self) -> bool:
+        """Whether ticks alone close slots, and an event is late by its own record."""
+        return self.closing == TICKS
+
+    @property
+    def clock(self) -> bool:
+        """Whether workers write ticks by their clock."""
+        return self.by_ticks and self.written
 
     @property
     def zeros(self) -> bool:
@@ -329,6 +345,24 @@ class Input(Checked):
                 "must be false where relay is true: the topic that is relayed is someone else's",
             )
         yield from self._unknown()
+        if self.closing not in (EVENTS, TICKS):
+            yield "input.closing", f"must be {EVENTS} or {TICKS}"
+        elif self.by_ticks and self.relay:
+            yield (
+                "input.closing",
+                (
+                    f"must be {EVENTS} where relay is true: the clock would close slots whose"
+                    " events are not copied yet"
+                ),
+            )
+        elif self.by_ticks and self.idle_ms is not None:
+            yield (
+                "input.idle",
+                (
+                    f"must be off where closing is {TICKS} (a curator's default): workers write"
+                    f" ticks by their clock there; with closing: {EVENTS} it can be given"
+                ),
+            )
         if self.idle_ms is not None and not self.written:
             yield (
                 "input.idle",

@@ -53,6 +53,7 @@ input:
   format: json
   slot: 60s
   lateness: 1
+  closing: events
 privacy:
   method: {method}
   {shape}

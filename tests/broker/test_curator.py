@@ -28,7 +28,8 @@ from tests.broker.test_state_tools import put_back, said
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: {boot}}}
-input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1, {more}}}
+input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1, closing: events,
+  {more}}}
 privacy:
   {{trust: curator, level: event, method: {method}, epsilon: 4.0, {shape}}}
 output: {{statistics: [{statistics}]}}

@@ -14,7 +14,8 @@ from ldp_kafka.topology.planner import plan
 from tests.test_topologies import SHIPPED
 
 CURATED = [path for path in SHIPPED if load(path).curated]
-SHARED = (
+SHARED = ", as long as the same slots have values and the same streams have events"
+OF_EVENTS = (
     ", as long as the same slots have values, the same streams have events and the same events"
     " close slots"
 )
@@ -26,6 +27,11 @@ privacy:
    setting: sliding}
 output: {statistics: [per_stream]}
 """
+
+
+def events(text):
+    """A topology whose events close slots."""
+    return text.replace("input: {", "input: {closing: events, ")
 
 
 @pytest.mark.parametrize("path", CURATED, ids=lambda path: path.stem)
@@ -40,13 +46,15 @@ def test_it_is_said_wherever_a_guarantee_is(path):
 
 @pytest.mark.parametrize("level", ["event", "w-event, window: 7"])
 def test_it_is_said_at_every_level(level):
-    assert SHARED in loads(TEXT.replace("level: event", f"level: {level}")).guarantee.within
+    text = TEXT.replace("level: event", f"level: {level}")
+    assert loads(text).guarantee.within.endswith(SHARED)
+    assert loads(events(text)).guarantee.within.endswith(OF_EVENTS)
 
 
 def test_it_is_said_of_a_curator_alone():
     """Of a user's own stream the slots that have values are public, as of every user."""
     edge = TEXT.replace("trust: curator, ", "").replace("per_stream", "per_user")
-    assert SHARED not in loads(edge).guarantee.describe()
+    assert "as long as" not in loads(edge).guarantee.describe()
 
 
 KNOWN = TEXT.replace("per_slot: sum", 'per_slot: sum, streams: [north, 17], start: "2026-03-01"')
@@ -60,12 +68,17 @@ SLOTS, STREAMS, EVENTS = (
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (TEXT, {SLOTS, STREAMS, EVENTS}),
-        (KNOWN, {EVENTS}),
-        (KNOWN.replace("per_slot: sum", "per_slot: count"), {EVENTS}),
+        (TEXT, {SLOTS, STREAMS}),
+        (events(TEXT), {SLOTS, STREAMS, EVENTS}),
+        (KNOWN, set()),
+        (events(KNOWN), {EVENTS}),
+        (KNOWN.replace("per_slot: sum", "per_slot: count"), set()),
+        (KNOWN.replace("sum", "last").replace(', start: "2026-03-01"', ""), {SLOTS}),
+        # nobody writes ticks into it, but whoever owns it says that they are there
+        (TEXT.replace("input: {", "input: {create: false, "), {SLOTS, STREAMS, EVENTS}),
         (
-            KNOWN.replace("sum", "last").replace(', start: "2026-03-01"', ""),
-            {SLOTS, EVENTS},
+            TEXT.replace("input: {", "input: {create: false, closing: ticks, "),
+            {SLOTS, STREAMS},
         ),
     ],
 )
@@ -75,6 +88,10 @@ def test_what_streams_that_are_known_hide(text, said):
     warned = "\n".join(plan(made, 50).warnings)
     assert ("input.streams is not given" in warned) == (STREAMS in said)
     assert ("shows that nobody was there" in warned) == (SLOTS in said)
+    assert ("events close slots: one that is ahead" in warned) == (EVENTS in said)
+    foreign_ticks = made.input.by_ticks and not made.input.create
+    assert ("until the producers of t.raw write ticks" in warned) == foreign_ticks
+    assert ("as long as" in made.guarantee.within) == bool(said)
 
 
 def test_streams_are_ids_as_messages_have_them():
@@ -88,9 +105,9 @@ def test_streams_are_ids_as_messages_have_them():
 
 def test_streams_and_start_are_bound_to_the_state():
     made = loads(KNOWN)
-    others = [KNOWN.replace("north", "south"), KNOWN.replace("03-01", "03-02"), TEXT]
+    others = [KNOWN.replace("north", "south"), KNOWN.replace("03-01", "03-02"), TEXT, events(KNOWN)]
     layouts = {loads(text).layout for text in others}
-    assert len(layouts) == 3 and made.layout not in layouts
+    assert len(layouts) == 4 and made.layout not in layouts
     assert {loads(text).fingerprint for text in others} == {made.fingerprint}
     assert loads(KNOWN.replace("north, 17", "17, north")).layout == made.layout
 
@@ -113,6 +130,14 @@ def test_streams_and_start_are_bound_to_the_state():
         ("per_slot: sum", "per_slot: last", 3, "input.start", "must be given only with"),
         ("streams: [north, 17], ", "", 3, "input.start", "must be given only with"),
         ("trust: curator, ", "", 3, "input.streams", "must be given only where privacy.trust is"),
+        ("slot: 1m", "slot: 1m, idle: 30s", 3, "input.idle", "must be off where closing is ticks"),
+        (
+            "slot: 1m",
+            "slot: 1m, closing: ticks, relay: true, topic: x",
+            3,
+            "input.closing",
+            "must be events where relay is true",
+        ),
     ],
 )
 def test_what_streams_must_be(old, new, line, key, why):
@@ -125,6 +150,22 @@ def test_what_streams_must_be(old, new, line, key, why):
     found = wrong.value.problems[0]
     assert (found.file, found.line, found.key) == ("known.yaml", line, key)
     assert why in found.reason
+
+
+def test_ticks_alone_are_of_curators():
+    edge = TEXT.replace("trust: curator, ", "").replace("per_stream", "per_user")
+    assert loads(edge).input.closing == "events"
+    with pytest.raises(TopologyError, match=r"input\.closing: must be events where privacy.trust"):
+        loads(edge.replace("slot: 1m", "slot: 1m, closing: ticks"))
+
+
+@pytest.mark.parametrize(("text", "writes"), [(TEXT, True), (events(TEXT), False)])
+def test_who_writes_ticks_may_write_them(text, writes):
+    """Into the raw topic, which a curator only reads otherwise."""
+    text = text.replace("topology: t", "topology: t\nkafka: {bootstrap_servers: 'a:1'}")
+    every = [right for each in plan(loads(text), 50).access for right in each.rights]
+    [raw] = [right for right in every if (right.resource, right.name) == ("topic", "t.raw")]
+    assert ("WRITE" in raw.operations) == writes
 
 
 def test_streams_of_several_fields_are_their_arrays():

@@ -22,7 +22,7 @@ from ldp_kafka.runtime.sample.looks import (
 )
 from ldp_kafka.runtime.sample.parts import Part, require_raw
 from ldp_kafka.runtime.sample.shapes import Shapes
-from ldp_kafka.runtime.stages.places import Passed, advance
+from ldp_kafka.runtime.stages.places import Passed, advance, closed_at
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.topology import Topology
@@ -224,7 +224,12 @@ class _Tally:
         )
         times = rows.slots
         slots = self._topology.slot_of(times)
-        in_time = slots > steps.closed_before[rows.message]
+        late_for = steps.closed_before
+        if raw.ticked:  # an event is as late as its own record
+            stamps = np.array([message.timestamp for message in messages], np.int64)
+            own = closed_at(stamps, slot_ms=slot_ms, lateness=self._topology.input.lateness)
+            late_for, before = np.maximum(late_for, own), np.maximum(before, stamps)
+        in_time = slots > late_for[rows.message]
         back = before[rows.message] // slot_ms - slots
         texts = rows.users.texts()
         users = np.array([self._ids.setdefault(each, len(self._ids)) for each in texts], np.int64)

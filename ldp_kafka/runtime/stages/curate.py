@@ -1,10 +1,11 @@
 """The curator's fold: values of aggregate streams in, releases of windows that closed out.
 
-Values wait in panes, one a slot, until their window closes by event time; then every stream that
-has one in it, or that has to be stepped on, is stepped once, in the order of slots. What is closed
-is decided by position in the log alone, as at the edge. A stream's state, its id and what its panes
-hold lie in records of one shard of streams each, so that a crash between two of them leaves no
-window open that was released, and none released twice to other values.
+Values wait in panes, one a slot, until their window closes; then every stream that has one in it,
+or that has to be stepped on, is stepped once, in the order of slots. What is closed is decided by
+position in the log alone, as at the edge: by ticks, and where ``input.closing`` says so by events.
+A stream's state, its id and what its panes hold lie in records of one shard of streams each, so
+that a crash between two of them leaves no window open that was released, and none released twice to
+other values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.names import Names
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Taking
-from ldp_kafka.runtime.stages.places import Passed, advance
+from ldp_kafka.runtime.stages.places import Passed, advance, closed_at
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
@@ -126,6 +127,9 @@ class Curate(KeyedStage):
         output = self._output()
         run = Run.of(messages)
         rows, latest = self.raw.read(run, output)
+        own = None
+        if self.raw.ticked:
+            own = closed_at(run.timestamps, slot_ms=self.raw.slot_ms, lateness=self.lateness)
         places = advance(
             state,
             run.offsets,
@@ -136,7 +140,7 @@ class Curate(KeyedStage):
         )
         output.count("events", len(rows.slots))
         find = partial(self._rows, state)
-        for moving, before, closed in closings(state.panes, rows, places, find, output):
+        for moving, before, closed in closings(state.panes, rows, places, find, output, own):
             offset = run.offsets.item(moving)
             zeros = self._zeros(state)
             for each in self._windows.close(state, before, closed, offset, output, zeros):

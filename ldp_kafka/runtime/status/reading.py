@@ -105,6 +105,7 @@ def read_facts(
         log=topology.raw_topic if flow.raw is not None else topology.reports_topic,
         devices=flow.raw is None,
         idle_ms=topology.input.idle_ms,
+        clock=topology.input.clock,
         written=flow.raw is None or topology.input.written,
     )
     look = _Look(topology, asked, timeout)

@@ -113,6 +113,8 @@ def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartit
     made = replace(made, bad=bad, newest=None if newest < 0 else topology.slot_of(newest))
     # how far the log had come before each message; before the first of them it is not known
     before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
+    if topology.input.by_ticks:  # an event is late by its own record, too
+        before = np.maximum(before, [each.timestamp for each in events])
     open_from = before // topology.input.slot_ms - topology.input.lateness
     late = int(np.count_nonzero(rows.slots < open_from[rows.message]))
     return _with_events(replace(made, late=late), rows.slots.tolist())
