@@ -12,11 +12,12 @@ from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.sections import ADDED, Input
 
-__all__ = ["size", "warnings"]
+__all__ = ["since_start", "size", "warnings"]
 
 RECORD_BYTES = 256 * 2**10  # a record of the changelog should not be larger
 LISTED_BYTES = 28  # of a pane's record in the list of a state's records
 LIST_BYTES = 2**19  # a list should not be larger; it is one record, and twice that is no record
+AT_ONCE = 1_000_000  # releases of one tick: a worker needs seconds for them, and a gigabyte
 EMBEDDED_USERS = 10_000  # about what the embedded broker has room for
 
 
@@ -27,6 +28,17 @@ def warnings(
     yield from _privacy_warnings(topology)
     yield from _input_warnings(topology)
     yield from _use_warnings(topology, predictions, users, state)
+
+
+def since_start(topology: Topology, now_ms: int) -> Iterator[str]:
+    """Of what the first tick releases, at ``now_ms``, epoch milliseconds."""
+    source = topology.input
+    slots = topology.slot_of(now_ms) - source.before_start - 1 if source.zeros else 0
+    if slots * len(source.streams) > AT_ONCE:
+        yield (
+            f"input.start is {slots:,} slots ago: a first tick releases"
+            f" {slots * len(source.streams):,} values at once; give a later start"
+        )
 
 
 def _privacy_warnings(topology: Topology) -> Iterator[str]:

@@ -172,3 +172,11 @@ def test_streams_of_several_fields_are_their_arrays():
     text = KNOWN.replace("[north, 17]", """['["a","17"]']""")
     made = loads(text.replace("streams:", "user: [$.a, $.b], streams:"))
     assert made.input.streams == ('["a","17"]',)
+
+
+def test_a_start_long_ago_is_warned_of():
+    """By the releases of the first tick, two streams' a slot: more than a million."""
+    start = 1_772_323_200_000
+    for slots, warned in ((500_000, False), (500_001, True)):
+        said = "\n".join(plan(loads(KNOWN), 50, start + slots * 60_000).warnings)
+        assert ("input.start is 500,001 slots ago" in said) == warned
