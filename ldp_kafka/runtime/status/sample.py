@@ -116,6 +116,7 @@ def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartit
     if topology.input.by_ticks:  # an event is late by its own record, too
         before = np.maximum(before, [each.timestamp for each in events])
     open_from = before // topology.input.slot_ms - topology.input.lateness
+    open_from = np.maximum(open_from, topology.input.before_start + 1)
     late = int(np.count_nonzero(rows.slots < open_from[rows.message]))
     return _with_events(replace(made, late=late), rows.slots.tolist())
 
