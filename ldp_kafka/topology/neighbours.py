@@ -25,8 +25,9 @@ EVENTS = "the same events close slots"
 def at_a_curator(promised: Guarantee, source: Input) -> Guarantee:
     """The guarantee of a method where a curator runs it: what else neighbours have in common."""
     said = {SLOTS: not source.zeros, STREAMS: not source.streams, EVENTS: not source.by_ticks}
-    *first, last = ("", *(each for each, true in said.items() if true))
-    if not first:
+    kept = [each for each, true in said.items() if true]
+    if not kept:
         return promised
-    shared = " and ".join(each for each in (", ".join(first[1:]), last) if each)
+    *first, last = kept
+    shared = f"{', '.join(first)} and {last}" if first else last
     return promised._replace(within=f"{promised.within}, as long as {shared}")
