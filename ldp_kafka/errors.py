@@ -247,6 +247,14 @@ class Reason(_Code):
             " JSON array), with the murmur2 partitioner, over as many partitions"
         ),
     )
+    STREAM = (
+        "stream",
+        "the stream is none of input.streams",
+        (
+            "correct the name where it is written, or run a topology of another name that has the"
+            " stream in input.streams"
+        ),
+    )
     RESTARTED = (
         "restarted",
         (

@@ -106,6 +106,7 @@ def test_a_reason_is_its_code():
         "fingerprint",
         "range",
         "partition",
+        "stream",
         "restarted",
         "closed",
     ]

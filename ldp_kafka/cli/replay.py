@@ -97,7 +97,7 @@ def replay(
     from ldp_kafka.runtime.kafka import setup
     from ldp_kafka.runtime.kafka.decisions import decided
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
-    from ldp_kafka.runtime.replay.send import check_ahead
+    from ldp_kafka.runtime.replay.send import check_ahead, check_past
     from ldp_kafka.runtime.status.watch import watching
     from ldp_kafka.topology.durations import parse_duration
 
@@ -109,6 +109,7 @@ def replay(
         )
     source = _source(loaded, columns=columns, **what)
     check_ahead(loaded, source)
+    check_past(loaded, source)
     addresses = _addresses(loaded, 0 if wait is None else parse_duration(wait))
     edge = setup.client_config(loaded, "edge", addresses[0])
     collector = setup.client_config(loaded, "collector", addresses[1])

@@ -13,12 +13,14 @@ from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import Prediction
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
+from ldp_kafka.topology.sections import ADDED, Input
 
-__all__ = ["size", "warnings"]
+__all__ = ["since_start", "size", "warnings"]
 
 RECORD_BYTES = 256 * 2**10  # a record of the changelog should not be larger
 LISTED_BYTES = 28  # of a pane's record in the list of a state's records
 LIST_BYTES = 2**19  # a list should not be larger; it is one record, and twice that is no record
+AT_ONCE = 1_000_000  # releases of one tick: a worker needs seconds for them, and a gigabyte
 EMBEDDED_USERS = 10_000  # about what the embedded broker has room for
 
 
@@ -29,6 +31,17 @@ def warnings(
     yield from _privacy_warnings(topology)
     yield from _input_warnings(topology)
     yield from _use_warnings(topology, predictions, users, state)
+
+
+def since_start(topology: Topology, now_ms: int) -> Iterator[str]:
+    """Of what the first tick releases, at ``now_ms``, epoch milliseconds."""
+    source = topology.input
+    slots = topology.slot_of(now_ms) - source.before_start - 1 if source.zeros else 0
+    if slots * len(source.streams) > AT_ONCE:
+        yield (
+            f"input.start is {slots:,} slots ago: a first tick releases"
+            f" {slots * len(source.streams):,} values at once; give a later start"
+        )
 
 
 def _privacy_warnings(topology: Topology) -> Iterator[str]:
@@ -65,6 +78,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
                 " for an aggregate of many people is more than one of them can make; give the"
                 " most that one can change, and the noise shrinks to that"
             )
+        yield from _curator_warnings(topology.input)
         return
     if isinstance(topology.method, Windowed):
         yield from _contribution_warnings(topology.windowed)
@@ -118,6 +132,34 @@ def _contribution_warnings(made: DelayMethod) -> Iterator[str]:
             f" {steps:,} times as much, epsilon {at_most(steps * made.guarantee.epsilon)};"
             " with trust: edge a value is all of one user's: leave contribution out where that is"
             " to be hidden"
+        )
+
+
+def _curator_warnings(source: Input) -> Iterator[str]:
+    """Of what a curator's releases show beside values."""
+    if not source.streams:
+        yield (
+            "input.streams is not given: one event makes a stream of any name, a mistyped one too,"
+            " and it is released; list the streams"
+        )
+    if not source.by_ticks:
+        cure = "closing: ticks" if source.create else "a topic of ours, with closing: ticks"
+        yield (
+            "events close slots: one that is ahead of the others makes theirs late, and changes"
+            f" what is released of them; {cure} makes each late by itself alone"
+        )
+    elif not source.written:
+        yield (
+            f"closing ticks: nothing is released until the producers of {source.topic} write ticks"
+            " into each of its partitions (ldp_kafka.encode of a Tick)"
+        )
+    if not source.zeros:
+        cure = "; per_slot sum or count, with input.streams, hides it: such a slot is 0"
+        if source.per_slot in ADDED:
+            cure = "; with input.streams and input.start such a slot is 0"
+        yield (
+            "a slot of a stream without an event is not released, which shows that nobody was there"
+            f"{cure}"
         )
 
 

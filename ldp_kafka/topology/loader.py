@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any
+from unicodedata import normalize
 
+from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import streamed
 from ldp_kafka.methods.protocols.processing import Processing
@@ -19,7 +21,7 @@ from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Ru
 from ldp_kafka.topology.paths import Path, parse_path
 from ldp_kafka.topology.schema import problems as schema_problems
 from ldp_kafka.topology.schema import with_defaults
-from ldp_kafka.topology.sections import frozen
+from ldp_kafka.topology.sections import EVENTS, TICKS, frozen
 
 __all__ = ["load", "loads", "place_in", "text_of"]
 
@@ -243,6 +245,7 @@ class _Work:
             given |= {"create": mine.get("create", False), "idle": mine.get("idle", RELAY_IDLE)}
         if self._curated and given["partitions"] > 1:
             given["partitioning"] = mine.get("partitioning", "murmur2")
+        given.setdefault("closing", self._closing(given))
         user = given.pop("user")
         fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("value", "time")}
         if isinstance(user, list):
@@ -250,6 +253,8 @@ class _Work:
         fields["user"] = () if isinstance(user, list) else self._path("user", user)
         if "events" in given:
             fields["events"] = self._path("events", given.pop("events"))
+        start = given.pop("start", None)
+        streams = tuple(normalize("NFC", str(each)) for each in given.pop("streams", ()))
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")
         idle_ms = None if idle == "off" else parse_duration(idle)
@@ -259,6 +264,8 @@ class _Work:
             slot_ms=parse_duration(slot),
             idle_ms=idle_ms,
             max_ahead_ms=parse_duration(ahead),
+            streams=streams,
+            start_ms=None if start is None else self._instant("start", start),
             **given,
         )
 
@@ -273,6 +280,18 @@ class _Work:
         try:
             return parse_path(text)
         except ConfigurationError as error:
+            raise TopologyError(str(error), key=f"input.{key}") from None
+
+    def _closing(self, given: dict[str, Any]) -> str:
+        """What closes slots where nothing says so: of a curator ticks, where workers write them."""
+        privacy = self.document.data.get("privacy")
+        curated = isinstance(privacy, dict) and privacy.get("trust") == "curator"
+        return TICKS if curated and given["create"] else EVENTS
+
+    def _instant(self, key: str, text: str) -> int:
+        try:
+            return instant(text)
+        except ValueError as error:
             raise TopologyError(str(error), key=f"input.{key}") from None
 
     def privacy(self, given: dict[str, Any], _: str) -> Privacy:

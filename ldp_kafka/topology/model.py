@@ -33,11 +33,13 @@ from ldp_kafka.statistics import (
 )
 from ldp_kafka.topology.contribution import Contribution
 from ldp_kafka.topology.flow import Flow
+from ldp_kafka.topology.neighbours import at_a_curator
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     ADDED,
     AT_ONCE,
     COUNT,
+    EVENTS,
     OF_CODES,
     TOPIC,
     Checked,
@@ -157,10 +159,40 @@ class Topology(Checked):
                     " released by each of them, a part of its value each time"
                 ),
             )
+        yield from self._not_known()
         yield from self._not_together()
         if self.contribution is not None:
             yield from self.contribution.problems()
         yield from self._unfit()
+
+    def _not_known(self) -> Iterator[tuple[str, str]]:
+        """Why its streams cannot be those that it names, or ticks alone cannot close slots."""
+        if self.input.by_ticks and not self.curated:
+            yield (
+                "input.closing",
+                (
+                    f"must be {EVENTS} where privacy.trust is edge: there is nobody else's value"
+                    " in what a user reports"
+                ),
+            )
+        if self.input.streams and not self.curated:
+            yield (
+                "input.streams",
+                (
+                    "must be given only where privacy.trust is curator: elsewhere streams are of"
+                    " users, whose ids are secret"
+                ),
+            )
+        elif self.input.zeros and not (
+            self.privacy.domain and self.privacy.domain[0] <= 0 <= self.privacy.domain[1]
+        ):
+            yield (
+                "privacy.domain",
+                (
+                    f"must contain 0 where input.streams are given and per_slot is"
+                    f" {self.input.per_slot}: a slot of a stream without an event is 0"
+                ),
+            )
 
     def _not_together(self) -> Iterator[tuple[str, str]]:
         """Why several values of a slot cannot be taken together as it says."""
@@ -391,11 +423,12 @@ class Topology(Checked):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What truly holds for every user."""
+        """What truly holds for every user, or of a curator for every stream."""
         said, bound = self.method.guarantee, self.contribution
         slot = "a slot" if said.window == 1 else "each slot"
         within = "" if bound is None else bound.within(slot)
-        return said._replace(within=within) if within else said
+        said = said._replace(within=within) if within else said
+        return at_a_curator(said, self.input) if self.curated else said
 
     @property
     def per_user(self) -> bool:
@@ -480,6 +513,10 @@ class Topology(Checked):
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"relay": True} if source.relay else {}),
             **({"parts": [list(part) for part in source.parts]} if source.parts else {}),
+            # else a slot that was released would be another after a crash
+            **({"streams": sorted(source.streams)} if source.streams else {}),
+            **({} if source.start_ms is None else {"start_ms": source.start_ms}),
+            **({"closing": source.closing} if source.by_ticks else {}),
             **({} if source.events is None else {"events": list(source.events)}),
             **({} if source.time_unit is None else {"time_unit": source.time_unit}),
             **({} if source.coerce == "none" else {"coerce": source.coerce}),

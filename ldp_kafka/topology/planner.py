@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil, inf
+from time import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ BATCH_BYTES = 850  # schema and metadata of one Arrow stream
 SINGLE_BYTES = 200  # names and braces of one JSON report
 INDEX_BYTES = 8
 SIMULATED = 128  # longest delay at which methods of windows are compared unasked: about a second
-RELEASE_BYTES = 500  # of a stream, in JSON
+RELEASE_BYTES = 600  # of a stream, in JSON
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
@@ -275,6 +276,7 @@ def plan(
         warnings=(
             *topology.warnings,
             *cautions.warnings(topology, predictions, users, state),
+            *cautions.since_start(topology, int(time() * 1000) if now_ms is None else now_ms),
             *(() if rounds is None else asking.warnings(topology, rounds)),
         ),
         edge_budget=(
@@ -323,11 +325,10 @@ def _curator(topology: Topology) -> str | None:
     if not topology.curated:
         return None
     role, _ = topology.reader(topology.raw_topic)
-    hidden = "one slot's value" if topology.contribution is None else topology.guarantee.within
     return (
         f"the curator ({role.group}) sees the values of all streams, as does whoever"
         f" reads {topology.raw_topic}; from everybody else, if they have no key of its noise, what"
-        f" is released hides {hidden}"
+        " is released hides what the guarantee says"
     )
 
 

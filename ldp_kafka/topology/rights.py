@@ -140,7 +140,7 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
         # budget file asks how raw records are stamped
         if agent.reads.ours or not agent.gaps or (agent.raw and limited):
             need(agent.reads, DESCRIBE_CONFIGS)
-        if agent.ticks and topology.input.idle_ms is not None:
+        if agent.ticks and (topology.input.idle_ms is not None or topology.input.clock):
             need(agent.reads, WRITE)
         for topic in agent.writes:
             need(topic, WRITE, DESCRIBE_CONFIGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
 
+from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import Method
@@ -26,9 +28,11 @@ __all__ = [
     "ADDED",
     "AT_ONCE",
     "COUNT",
+    "EVENTS",
     "MOST_SLOTS",
     "OF_CODES",
     "PURE",
+    "TICKS",
     "TOPIC",
     "Checked",
     "Edge",
@@ -50,8 +54,13 @@ OF_CODES = ("first", "last")
 """By ``input.per_slot``: what has a meaning for categories."""
 COUNT = "count"
 """By ``input.per_slot``: what is one number, whatever the values are; so never of lists."""
+ADDED = ("sum", COUNT)
+"""By ``input.per_slot``: what is 0 in a slot without an event."""
 MOST_SLOTS = 1000
 """Of ``input.lateness``, and of ``input.hold``."""
+LONGEST = 256  # bytes of an id
+TICKS, EVENTS = "ticks", "events"
+"""By ``input.closing``."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
@@ -163,6 +172,20 @@ class KafkaSide(Checked):
         return None
 
 
+def _joined(name: str, count: int) -> bool:
+    """Whether this is an id that is made of so many fields."""
+    try:
+        found = json.loads(name)
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(found, list)
+        and len(found) == count
+        and all(isinstance(part, str) and part for part in found)
+        and json.dumps(found, ensure_ascii=False, separators=(",", ":")) == name
+    )
+
+
 def _reached(side: KafkaSide) -> frozenset[tuple[str, int]]:
     if isinstance(side.bootstrap_servers, Unset):  # a variable's name is no host
         return frozenset({(side.bootstrap_servers, 0)})
@@ -198,6 +221,9 @@ class Input(Checked):
         milliseconds, told by their size
     source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
         read it matters
+    streams : ids of a curator's streams, which are all that there are; empty: any
+    start_ms : a time in the first slot, milliseconds; None where no slot is the first
+    closing : what closes slots: ``events`` and ticks, or ``ticks`` alone
 
     """
 
@@ -222,6 +248,29 @@ class Input(Checked):
     time_unit: str | None = None
     events: Path | None = None
     parts: tuple[Path, ...] = ()
+    streams: tuple[str, ...] = ()
+    start_ms: int | None = None
+    closing: str = EVENTS
+
+    @property
+    def by_ticks(self) -> bool:
+        """Whether ticks alone close slots, and an event is late by its own record."""
+        return self.closing == TICKS
+
+    @property
+    def clock(self) -> bool:
+        """Whether workers write ticks by their clock."""
+        return self.by_ticks and self.written
+
+    @property
+    def zeros(self) -> bool:
+        """Whether a slot of a stream without an event is 0, and not without a value."""
+        return bool(self.streams) and self.per_slot in ADDED
+
+    @property
+    def before_start(self) -> int:
+        """The last slot before the first one; NEVER where no slot is the first."""
+        return NEVER if self.start_ms is None else self.start_ms // self.slot_ms - 1
 
     @property
     def written(self) -> bool:
@@ -297,6 +346,25 @@ class Input(Checked):
                 "input.create",
                 "must be false where relay is true: the topic that is relayed is someone else's",
             )
+        yield from self._unknown()
+        if self.closing not in (EVENTS, TICKS):
+            yield "input.closing", f"must be {EVENTS} or {TICKS}"
+        elif self.by_ticks and self.relay:
+            yield (
+                "input.closing",
+                (
+                    f"must be {EVENTS} where relay is true: the clock would close slots whose"
+                    " events are not copied yet"
+                ),
+            )
+        elif self.by_ticks and self.idle_ms is not None:
+            yield (
+                "input.idle",
+                (
+                    f"must be off where closing is {TICKS} (a curator's default): workers write"
+                    f" ticks by their clock there; with closing: {EVENTS} it can be given"
+                ),
+            )
         if self.idle_ms is not None and not self.written:
             yield (
                 "input.idle",
@@ -337,6 +405,42 @@ class Input(Checked):
                     f"input.{name}",
                     f"must be one column such as $.user where format is {self.format}",
                 )
+
+    def _unknown(self) -> Iterator[tuple[str, str]]:
+        """Why its streams, and their first slot, are none."""
+        seen = set[str]()
+        for at, name in enumerate(self.streams):
+            if not 0 < len(name.encode(errors="replace")) <= LONGEST:
+                yield f"input.streams[{at}]", f"must have 1 to {LONGEST} bytes, as any id"
+            elif self.parts and not _joined(name, len(self.parts)):
+                yield (
+                    f"input.streams[{at}]",
+                    (
+                        f"must be a JSON array of {len(self.parts)} texts without spaces, such as"
+                        ' \'["a","17"]\': a stream\'s id is made of so many fields'
+                    ),
+                )
+            elif name in seen:
+                yield f"input.streams[{at}]", "is there before: take it out"
+            seen.add(name)
+        if self.zeros and self.start_ms is None:
+            yield (
+                "input.start",
+                (
+                    f"must be given where input.streams are and per_slot is {self.per_slot}: since"
+                    " when a stream is 0 in each slot that it has no event of, such as 2026-03-01"
+                ),
+            )
+        elif self.start_ms is not None and not self.zeros:
+            yield (
+                "input.start",
+                (
+                    "must be given only with input.streams and per_slot"
+                    f" {' or '.join(ADDED)}: elsewhere the first slot is that of the first event"
+                ),
+            )
+        elif self.start_ms is not None and not self.start_ms >= 0:
+            yield "input.start", "must not be before 1970"
 
 
 @dataclass(frozen=True)

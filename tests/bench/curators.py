@@ -31,7 +31,7 @@ QUICK = (20, 40, 80), 10, 2
 
 TEXT = """
 topology: curators
-input: {{slot: 60s, lateness: 0, partitions: 1, format: arrow}}
+input: {{slot: 60s, lateness: 0, partitions: 1, format: arrow, closing: events}}
 privacy:
   {{trust: curator, level: event, method: {method}, epsilon: 1.0, delay: {delay},
    setting: {setting}, domain: [0, 1]}}

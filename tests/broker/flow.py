@@ -56,6 +56,7 @@ input:
   format: json
   slot: 60s
   lateness: 1
+  closing: events
 privacy:
   method: {method}
   {shape}

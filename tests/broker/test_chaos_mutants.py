@@ -29,7 +29,7 @@ from tests.broker.flow import SLOT, START, Flow, users_of
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: "{boot}"}}
-input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1}}
+input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1, closing: events}}
 privacy: {{method: {method}, {shape}, epsilon: 4.0, window: 3}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}

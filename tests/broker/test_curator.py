@@ -18,6 +18,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.changelog import compacted
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import SLOT, START, Flow, users_of
 from tests.broker.forks import Life
@@ -28,7 +29,8 @@ from tests.broker.test_state_tools import put_back, said
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: {boot}}}
-input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1, {more}}}
+input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1, closing: events,
+  {more}}}
 privacy:
   {{trust: curator, level: event, method: {method}, epsilon: 4.0, {shape}}}
 output: {{statistics: [{statistics}]}}
@@ -46,7 +48,9 @@ CASES = [
 IDLE = "idle: 1s"
 
 
-def flow_of(kafka, tmp_path, prefix, method, setting, per_slot="first", partitions=4, more=""):
+def flow_of(
+    kafka, tmp_path, prefix, method, setting, per_slot="first", partitions=4, more="", text=TEXT
+):
     return Flow(
         kafka,
         tmp_path,
@@ -55,7 +59,7 @@ def flow_of(kafka, tmp_path, prefix, method, setting, per_slot="first", partitio
         shape=f"delay: {DELAY}, setting: {setting}, domain: [0.0, 1000.0]",
         statistics="per_stream",
         partitions=partitions,
-        text=TEXT,
+        text=text,
         more=f"per_slot: {per_slot}{more and ', '}{more}",
     )
 
@@ -146,6 +150,50 @@ def test_an_idle_partition_and_the_metrics(kafka, tmp_path, prefix):
         assert shown(metrics, f"ldp_{name}_total") == expected.counts[name], name
     assert expected.counts["late"] > 0 and expected.counts["windows"] > 2 * STREAMS
     assert shown(metrics, "ldp_open_slots") == 0
+
+
+def test_slots_close_by_the_clock_of_its_workers(kafka, tmp_path, prefix):
+    """No event of a later slot and no tick of a producer is there: a worker's ticks close the slots
+    of all partitions, through a kill. An event ahead makes nothing late, and a stream that never
+    has an event is 0 in each slot since the start.
+    """
+    names, slot_ms = [f"u{at}" for at in range(12)], 2000
+    start = int(time.time() * 1000) // slot_ms * slot_ms
+    more = f"streams: [{', '.join(names)}], start: '{moment(start)}'"
+    text = TEXT.replace("slot: 60s", "slot: 2s").replace(
+        "closing: events", "closing: ticks, partitioning: murmur2"
+    )
+    flow = flow_of(kafka, tmp_path, prefix, "naive", "sliding", "sum", 2, more=more, text=text)
+    home, topic = partitions_of(names, 2).tolist(), flow.topology.releases_topic
+    first = start // slot_ms
+
+    def told() -> set[tuple[str, int]]:
+        bodies = [json.loads(each.value()) for each in flow.read(topic)]
+        return {(one["user"], one["slot"] - first) for one in bodies if "user" in one}
+
+    try:
+        flow.start("curate")
+        for turn in range(8):
+            now = int(time.time() * 1000)
+            for at, name in enumerate(names[:-1]):
+                ahead = 3 * slot_ms if at == 0 else 0
+                times = np.array([now + ahead])
+                flow.put(home[at], encode(Events(Ids.of([name]), times, np.array([1.0 + at]))))
+            flow.producer.flush(10)
+            time.sleep(0.5)
+            if turn == 4:
+                flow.start(flow.kill(0))
+        last = int(time.time() * 1000) // slot_ms - first
+        until(lambda: {slot for _, slot in told()} >= set(range(last + 1)), 60)
+        flow.stop()
+        verdict, expected = flow.judge(flow.expected()), flow.expected()
+        found = told()
+    finally:
+        flow.close()
+    assert verdict.releases_different == verdict.second == 0 and not verdict.exits, verdict
+    assert {(name, slot) for name in names for slot in range(last + 1)} <= found
+    assert min(slot for _, slot in found) == 0
+    assert expected.counts["events"] == 8 * 11 and not expected.counts.get("late")
 
 
 def open_slots(flow: Flow) -> int:

@@ -18,7 +18,8 @@ from tests.runtime.test_methods import OWN, STREAMS, W_EVENT, shape_of, streams_
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: "{boot}"}}
-input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1}}
+input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1,
+  closing: events}}
 privacy: {{method: {method}, {shape}, {budget}}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}

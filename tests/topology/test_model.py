@@ -119,7 +119,7 @@ KEYS = [
 
 SINGLE = {
     *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
-    *("trust", "time_unit", "events"),
+    *("trust", "time_unit", "events", "streams", "start", "closing"),
 } | {
     name
     for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]

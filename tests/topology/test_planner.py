@@ -379,7 +379,7 @@ def test_a_plan_of_windows_says_which_method_to_take():
     assert [line for line in good.lines() if line.startswith("take         segment_mean (segment")]
     assert good.as_json()["delays"]["take"] == "segment_mean"
     [releases] = [line for line in good.lines() if line.startswith("releases")]
-    assert releases == "releases     for 50 streams a slot: 50 messages, 25 kB, one a stream"
+    assert releases == "releases     for 50 streams a slot: 50 messages, 30 kB, one a stream"
     [trust] = [line for line in good.lines() if line.startswith("trust")]
     assert "the curator (streams-curate) sees the values of all streams" in trust
     bad = plan(loads(WINDOWS.replace("EPSILON", "0.01").replace("DELAY", "2")), 50, drift=0.5)

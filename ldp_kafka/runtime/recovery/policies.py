@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from ldp_kafka.errors import GapError
 
-__all__ = ["Place", "Quiet", "Stall", "Ticks"]
+__all__ = ["ClockTicks", "Place", "Quiet", "Stall", "Ticks"]
 
 STALL = 60.0  # seconds for which messages may wait without one being delivered
 HEAR = 5.0  # seconds at least between two looks at what other workers have kept
@@ -75,6 +75,32 @@ class Quiet:
             self._since = now
             return False
         return self.seconds is not None and now - self._since >= self.seconds
+
+
+class ClockTicks:
+    """Ticks at the beginning of each slot, by the clock, for logs whose slots ticks alone close.
+
+    Parameters
+    ----------
+    slot_ms : length of a slot
+    """
+
+    def __init__(self, slot_ms: int) -> None:
+        self._slot_ms = slot_ms
+        self._told: dict[int, int] = {}
+
+    def due(self, marks: Mapping[int, int], now_ms: int) -> tuple[int, list[int]]:
+        """The time of the tick that is due, and the partitions to which it is news, noted as told.
+
+        Parameters
+        ----------
+        marks : of each partition that is folded, the greatest time of a tick in it
+        now_ms : by the clock
+        """
+        time = now_ms // self._slot_ms * self._slot_ms
+        behind = [n for n, mark in sorted(marks.items()) if max(mark, self._told.get(n, -1)) < time]
+        self._told |= dict.fromkeys(behind, time)
+        return time, behind
 
 
 class Ticks:

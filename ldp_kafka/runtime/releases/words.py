@@ -24,8 +24,9 @@ def nothing(topology: Topology, found: Releases) -> Iterator[str]:
     source = topology.input
     late = f", by {_many(source.lateness, 'slot')} more (input.lateness)" if source.lateness else ""
     every = "its partition" if source.partitions == 1 else f"each of {source.partitions} partitions"
+    what = "ticks" if source.by_ticks else "events or ticks"
     yield (
-        f"a slot of {span(source.slot_ms)} is released, at the earliest, when events or ticks in"
+        f"a slot of {span(source.slot_ms)} is released, at the earliest, when {what} in"
         f" {every} are later than its end{late}"
     )
     yield f"`ldp-kafka status {topology.file}` says what the next release waits for"

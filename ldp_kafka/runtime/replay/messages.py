@@ -63,7 +63,8 @@ def messages(
     """The raw log of a source: slot by slot, each user in its partition.
 
     A partition without events in a slot gets a tick at the slot's end, so that event time goes on
-    there; every partition gets one after the last slot, so that its windows close.
+    there, and so does every other one where ticks alone close slots; each gets one after the last
+    slot, so that its windows close.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def messages(
 
 
 def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> Iterator[Raw]:
-    partitions = topology.input.partitions
+    partitions, by_ticks = topology.input.partitions, topology.input.by_ticks
     home = partitions_of(named_ids(source.users, len(topology.input.parts)), partitions)
     write = (
         _Batches(topology, source.users).write
@@ -111,10 +112,10 @@ def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> It
         edges = np.searchsorted(at[order], np.arange(partitions + 1)).tolist()
         for partition in range(partitions):
             first, end = edges[partition], edges[partition + 1]
-            if first == end and ticks:
-                yield _tick(partition, topology.slot_start(events.slot + 1) - 1)
             for start in range(first, end, batch):
                 yield from write(partition, events, order[start : min(start + batch, end)])
+            if ticks and (by_ticks or first == end):
+                yield _tick(partition, topology.slot_start(events.slot + 1) - (not by_ticks))
     if ticks:
         for partition in range(partitions):
             yield _tick(partition, last_tick(topology, source.last))

@@ -19,7 +19,7 @@ from ldp_kafka.runtime.replay.source import Source
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.planner import BATCH_BYTES, row_bytes
 
-__all__ = ["UNREAD_BYTES", "Sent", "Unread", "check_ahead", "send"]
+__all__ = ["UNREAD_BYTES", "Sent", "Unread", "check_ahead", "check_past", "send"]
 
 UNREAD_BYTES = 2 * 2**20  # a partition of the embedded broker holds 5 MiB and then drops the oldest
 _SINGLE_BYTES = 250  # of one report as JSON, beside its row
@@ -48,6 +48,23 @@ def check_ahead(topology: Topology, source: Source, now_ms: int | None = None) -
         raise ConfigurationError(
             "the input's last slot lies further in the future than input.max_ahead: shift it with"
             " --start"
+        )
+
+
+def check_past(topology: Topology, source: Source, now_ms: int | None = None) -> None:
+    """Refuse what a curator would leave out as late by the records that are written now.
+
+    Raises
+    ------
+    ConfigurationError : ticks alone close slots, and the first slot is over, as late as may be
+
+    """
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    over = topology.slot_start(source.first + 1 + topology.input.lateness)
+    if topology.input.by_ticks and over <= now:
+        raise ConfigurationError(
+            "the input's first slot is over, and by the clock its events are late: shift it to now"
+            " with --start, or give the topology closing: events, for old data"
         )
 
 

@@ -24,7 +24,7 @@ from ldp_kafka.runtime.sample.parts import Part, require_raw
 from ldp_kafka.runtime.sample.shapes import Shapes
 from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.per_slot import taking_of
-from ldp_kafka.runtime.stages.places import Passed, advance
+from ldp_kafka.runtime.stages.places import Passed, advance, closed_at
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.topology import Topology
@@ -190,7 +190,8 @@ class _Tally:
             held=True,  # values stay as they came
             partitions=0 if part.partition is None else raw.partitions,
         )
-        at, users = _Progress(), list[str]()
+        at = _Progress(closed=self._topology.input.before_start)
+        users = list[str]()
         self._starts.append(sum(map(len, self._events)))
         for start in range(0, len(part.messages), CHUNK):
             chunk = part.messages[start : start + CHUNK]
@@ -235,8 +236,12 @@ class _Tally:
             lateness=lateness,
             passed=lambda: Passed(at.closed),
         )
-        in_time = slots > steps.closed_before[rows.message]
+        late_for, come = steps.closed_before, come[:-1]
+        if raw.ticked:  # an event is as late as its own record
+            own = closed_at(stamps, slot_ms=slot_ms, lateness=lateness)
+            late_for, come = np.maximum(late_for, own), np.maximum(come, stamps // slot_ms)
         come = come[rows.message]
+        in_time = slots > late_for[rows.message]
         clocks = late_by_clocks(slots, come, ~in_time, lateness)
         back = come - slots
         texts = rows.users.texts()

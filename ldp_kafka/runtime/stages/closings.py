@@ -22,6 +22,7 @@ def closings(
     places: Places,
     find: Callable[[Ids], NDArray[np.intp]],
     output: Output,
+    own: NDArray[np.int64] | None = None,
 ) -> Iterator[tuple[int, int, int]]:
     """Have the values of a run of messages wait, up to each message that closes slots: its place in
     the run, and the last slot that was closed before and that is with it. After the last one the
@@ -30,13 +31,15 @@ def closings(
     Parameters
     ----------
     find : the rows (n,) of the streams with these ids
+    own : the last slot (messages,) that each message is too late for by itself; None: none is
     """
+    late_for = places.closed_before if own is None else np.maximum(places.closed_before, own)
     first = 0
     for moving in [*places.moving.tolist(), len(places)]:
         end = min(moving + 1, len(places))
         part = slice(*np.searchsorted(rows.message, (first, end)).tolist())
         if part.start < part.stop:
-            at = _in_time(rows, part, places, output)
+            at = _in_time(rows, part, late_for, output)
             offsets = places.offsets[rows.message[at]]
             found = find(rows.users.take(at))
             output.count("clamped", panes.add(found, rows.slots[at], rows.values[at], offsets))
@@ -48,10 +51,12 @@ def closings(
         first = end
 
 
-def _in_time(rows: Rows, part: slice, places: Places, output: Output) -> NDArray[np.intp]:
+def _in_time(
+    rows: Rows, part: slice, late_for: NDArray[np.int64], output: Output
+) -> NDArray[np.intp]:
     """Where the rows lie that are not late, of messages between which nothing closes."""
     at = np.arange(part.start, part.stop)
-    in_time = rows.slots[part] > places.closed_before[rows.message[part]]
+    in_time = rows.slots[part] > late_for[rows.message[part]]
     if not in_time.all():
         output.count("late", int(np.count_nonzero(~in_time)))
         at = at[in_time]

@@ -1,10 +1,11 @@
 """The curator's fold: values of aggregate streams in, releases of windows that closed out.
 
-Values wait in panes, one a slot, until their window closes by event time; then every stream that
-has one in it, or that has to be stepped on, is stepped once, in the order of slots. What is closed
-is decided by position in the log alone, as at the edge. A stream's state, its id and what its panes
-hold lie in records of one shard of streams each, so that a crash between two of them leaves no
-window open that was released, and none released twice to other values.
+Values wait in panes, one a slot, until their window closes; then every stream that has one in it,
+or that has to be stepped on, is stepped once, in the order of slots. What is closed is decided by
+position in the log alone, as at the edge: by ticks, and where ``input.closing`` says so by events.
+A stream's state, its id and what its panes hold lie in records of one shard of streams each, so
+that a crash between two of them leaves no window open that was released, and none released twice to
+other values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,18 +25,19 @@ from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.names import Names
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import Taking, taking_of
-from ldp_kafka.runtime.stages.places import Passed, advance
+from ldp_kafka.runtime.stages.places import Passed, advance, closed_at
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
-from ldp_kafka.runtime.stages.windows import Released, Windows
+from ldp_kafka.runtime.stages.windows import Released, Windows, Zeros
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.topology import Topology
 
@@ -57,6 +60,8 @@ class CurateState:
     """Last offset that each shard of streams has folded, where it is ahead of the partition."""
     watermark: int = -1
     closed: int = NEVER
+    zeros: Zeros | None = None
+    """Streams that have a value in each slot, once they were looked for."""
 
     def __repr__(self) -> str:
         return f"CurateState({self.users!r}, closed={self.closed})"  # never a time
@@ -73,6 +78,8 @@ class Curate(KeyedStage):
     taking : how several values of a stream in one slot become one
     lateness : slots
     shards : of a partition's streams
+    always : ids of the partition's streams that have a value in each slot, 0 without an event
+    before_start : the last slot before the first one; NEVER where there is no first one
     """
 
     oversize: ClassVar[str] = "runtime.shards is too small for so many streams"
@@ -88,6 +95,8 @@ class Curate(KeyedStage):
     layout: str
     lateness: int
     shards: int
+    always: tuple[str, ...] = ()
+    before_start: int = NEVER
 
     def __repr__(self) -> str:
         return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
@@ -108,6 +117,7 @@ class Curate(KeyedStage):
             Names(users, self.shards),
             Panes(users, self.taking),
             np.full(self.shards, -1, np.int64),
+            closed=self.before_start,
         )
 
     def fold(self, state: CurateState, messages: Sequence[Message]) -> Output:
@@ -117,6 +127,9 @@ class Curate(KeyedStage):
         output = self._output()
         run = Run.of(messages)
         rows, latest = self.raw.read(run, output)
+        own = None
+        if self.raw.ticked:
+            own = closed_at(run.timestamps, slot_ms=self.raw.slot_ms, lateness=self.lateness)
         places = advance(
             state,
             run.offsets,
@@ -127,9 +140,10 @@ class Curate(KeyedStage):
         )
         output.count("events", len(rows.slots))
         find = partial(self._rows, state)
-        for moving, before, closed in closings(state.panes, rows, places, find, output):
+        for moving, before, closed in closings(state.panes, rows, places, find, output, own):
             offset = run.offsets.item(moving)
-            for each in self._windows.close(state, before, closed, offset, output):
+            zeros = self._zeros(state)
+            for each in self._windows.close(state, before, closed, offset, output, zeros):
                 self._release(state, each, output)
         output.gauge("watermark", state.watermark)
         output.gauge("open_slots", len(state.panes))
@@ -140,6 +154,13 @@ class Curate(KeyedStage):
         found = state.users.rows(ids)
         state.names.note(found, ids)
         return found
+
+    def _zeros(self, state: CurateState) -> Zeros:
+        """The streams that have a value in each slot."""
+        if state.zeros is None:
+            rows = self._rows(state, Ids.of(self.always))
+            state.zeros = Zeros(rows, self.before_start + 1)
+        return state.zeros
 
     def _release(self, state: CurateState, found: Released, output: Output) -> None:
         """What a window releases, by slot and stream."""
@@ -243,6 +264,8 @@ def make_curate(topology: Topology, partition: int, randomness: EdgeNoise | None
     """
     if randomness is None:
         raise ConfigurationError("the curator needs a key: without one it has no noise to draw")
+    source = topology.input
+    home = partitions_of(source.streams, source.partitions) == partition
     return Curate(
         method=topology.windowed,
         randomness=randomness,
@@ -253,6 +276,8 @@ def make_curate(topology: Topology, partition: int, randomness: EdgeNoise | None
         dead_letters_topic=topology.dead_letters_topic,
         fingerprint=topology.fingerprint,
         layout=topology.layout,
-        lateness=topology.input.lateness,
+        lateness=source.lateness,
         shards=topology.runtime.shards,
+        always=tuple(compress(source.streams, home)) if source.zeros else (),
+        before_start=source.before_start,
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
 
-__all__ = ["Passed", "Places", "Progress", "advance"]
+__all__ = ["Passed", "Places", "Progress", "advance", "closed_at"]
 
 
 class Progress(Protocol):
@@ -68,6 +68,13 @@ class Places:
     def closed_before(self) -> NDArray[np.int64]:
         """The last slot (n,) that was closed before each of them."""
         return np.array([each.closed for each in self.passed], np.int64)[self.before]
+
+
+def closed_at(timestamps: NDArray[np.int64], *, slot_ms: int, lateness: int) -> NDArray[np.int64]:
+    """The last slot (n,) that a tick of the same time as each record would close: its events of
+    that slot and of earlier ones are late by the record itself. NEVER where it has no timestamp.
+    """
+    return np.where(timestamps < 0, NEVER, timestamps // slot_ms - lateness - 1)
 
 
 def advance(

@@ -40,11 +40,18 @@ class RawPartition:
     """Whether values wait for others of their slot, which are taken together before they are bound:
     they stay as they came.
     """
+    streams: frozenset[str] | None = None
+    """Ids of all streams that there are; None: any."""
+    ticked: bool = False
+    """Whether ticks alone bring the partition further."""
 
     def read(self, messages: Sequence[Message], output: Output) -> tuple[Rows, NDArray[np.int64]]:
-        """All valid events of the messages, and the greatest time in each message (-1 if none)."""
+        """All valid events of the messages, and the greatest time in each message (-1 if none) that
+        brings the partition further.
+        """
         given = Run.of(messages)
-        run = self._timely(self._at_home(self.reader.read_run(given.values)), given.timestamps)
+        run = self._known(self.reader.read_run(given.values))
+        run = self._timely(self._at_home(run), given.timestamps)
         for at, row, reason in sorted(run.bad, key=itemgetter(0)):
             output.dead_letter(given.offsets.item(at), row, reason)
         latest = np.full(len(given), -1, np.int64)
@@ -54,7 +61,8 @@ class RawPartition:
         if events is None:
             none = np.empty(0, np.int64)
             return Rows(Ids.of([]), none, none, run.message), latest
-        np.maximum.at(latest, run.message, events.times)
+        if not self.ticked:
+            np.maximum.at(latest, run.message, events.times)
         slots = events.times // self.slot_ms
         if self.held:
             return Rows(events.users, slots, events.values, run.message), latest
@@ -63,10 +71,17 @@ class RawPartition:
         return Rows(events.users, slots, self.method.bound(events.values), run.message), latest
 
     def latest(self, messages: Sequence[Message], output: Output) -> int:
-        """The greatest event time (milliseconds) in these messages that a fold of them accepts or
-        drops as late; -1 if there is none.
+        """The greatest time (milliseconds) in these messages that brings the partition further,
+        accepted or late; -1 if there is none.
         """
         return int(self.read(messages, output)[1].max(initial=-1))
+
+    def _known(self, run: DecodedRun) -> DecodedRun:
+        """Without streams that are none."""
+        if self.streams is None or run.events is None:
+            return run
+        strange = [user not in self.streams for user in run.events.users.texts()]
+        return run.without(np.array(strange, np.bool_), Reason.STREAM)
 
     def _at_home(self, run: DecodedRun) -> DecodedRun:
         """Without users of other partitions, where the partitioner is known."""
@@ -103,4 +118,6 @@ def raw_partition(topology: Topology, partition: int) -> RawPartition:
         source.slot_ms,
         source.max_ahead_ms,
         held=topology.holds_slots,
+        streams=frozenset(source.streams) or None,
+        ticked=source.by_ticks,
     )

@@ -22,7 +22,7 @@ from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.stages.per_slot import Folded
 from ldp_kafka.runtime.stages.users import Users
 
-__all__ = ["Held", "Released", "Windows"]
+__all__ = ["Held", "Released", "Windows", "Zeros"]
 
 
 class Held(Protocol):
@@ -50,6 +50,21 @@ class Released(NamedTuple):
         return f"Released({len(self.rows)} streams, {self.closed!r})"
 
 
+class Zeros(NamedTuple):
+    """Streams that have a value in each slot: 0 where nothing else came."""
+
+    rows: NDArray[np.intp]
+    """(n,) distinct."""
+    first: int
+    """Slot."""
+
+    def __repr__(self) -> str:
+        return f"Zeros({len(self.rows)} streams)"
+
+
+NO_ZEROS = Zeros(np.empty(0, np.intp), 0)
+
+
 @dataclass(frozen=True)
 class Windows:
     """The windows of one method's streams.
@@ -66,15 +81,25 @@ class Windows:
         return f"Windows({self.method.name})"  # never what its key draws
 
     def close(
-        self, state: Held, before: int, closed: int, offset: int, output: Output
+        self,
+        state: Held,
+        before: int,
+        closed: int,
+        offset: int,
+        output: Output,
+        zeros: Zeros = NO_ZEROS,
     ) -> Iterator[Released]:
         """Step the windows that end behind slot ``before``, up to and including ``closed``, which
         the message at ``offset`` closes: what each releases, in their order.
+
+        Parameters
+        ----------
+        zeros : streams that have a value in each slot; with any, ``before`` is a slot
         """
         hop = self.method.windows.hop
-        for window in self._numbers(state, before, closed, offset):
+        for window in self._numbers(state, before, closed, offset, zeros):
             parts = [state.panes.close(window * hop + at) for at in range(hop)]
-            found = self._step(state, window * hop, parts, offset, output)
+            found = self._step(state, window * hop, parts, offset, output, zeros)
             if found is not None:
                 first, values, _ = found.closed
                 there = np.flatnonzero(~np.isnan(values).all(axis=1))
@@ -87,9 +112,11 @@ class Windows:
         hop = self.method.windows.hop
         return NEVER if closed == NEVER else (closed + 1) // hop * hop - 1
 
-    def _numbers(self, state: Held, before: int, closed: int, offset: int) -> Iterator[int]:
+    def _numbers(
+        self, state: Held, before: int, closed: int, offset: int, zeros: Zeros
+    ) -> Iterator[int]:
         """Which windows are to be stepped: those with values, and after them as many as streams
-        wait for.
+        wait for; all where streams have a value in each slot.
         """
         hop = self.method.windows.hop
         last = (self.ended(closed) + 1) // hop - 1
@@ -97,7 +124,7 @@ class Windows:
         while True:
             slots = state.panes.slots()
             first = slots[0] // hop if slots else last + 1
-            if following <= last and len(self._waiting(state, offset)):
+            if following <= last and (len(zeros.rows) or len(self._waiting(state, offset))):
                 first = min(first, following)
             if first > last:
                 return
@@ -110,17 +137,27 @@ class Windows:
         return rows[self.method.waiting(state.users.state, rows)]
 
     def _step(
-        self, state: Held, first: int, parts: Sequence[Folded], offset: int, output: Output
+        self,
+        state: Held,
+        first: int,
+        parts: Sequence[Folded],
+        offset: int,
+        output: Output,
+        zeros: Zeros,
     ) -> Released | None:
         """One window; None where it has no stream that was not stepped before."""
         for part in parts:
             output.count("duplicates", state.panes.dropped(part))
-        given = np.unique(np.concatenate([part.rows for part in parts]))
+        given = np.unique(np.concatenate([zeros.rows, *(part.rows for part in parts)]))
         rows = np.union1d(_behind(state, given, offset), self._waiting(state, offset))
         if not len(rows):
             return None
         values = np.zeros((len(parts), len(rows)), np.int64)
         present = np.zeros((len(parts), len(rows)), np.bool_)
+        empty = np.searchsorted(rows, zeros.rows[np.isin(zeros.rows, rows)])
+        nothing = self.method.bound(np.zeros(len(empty)))
+        for at in range(max(zeros.first - first, 0), len(parts)):
+            values[at, empty], present[at, empty] = nothing, True
         for at, part in enumerate(parts):
             mine = np.isin(part.rows, rows, assume_unique=True)
             to, raw = np.searchsorted(rows, part.rows[mine]), state.panes.of(part)[mine]

@@ -206,6 +206,8 @@ class Facts:
     input_why: str | None = None
     """Why the input was not read."""
     idle_ms: int | None = None
+    clock: bool = False
+    """Whether workers write ticks by their clock."""
     """After which a partition without events gets a tick; None: never."""
     written: bool = True
     """Whether ticks can be written into the log."""

@@ -109,6 +109,7 @@ def read_facts(
         log=topology.raw_topic if flow.raw is not None else topology.reports_topic,
         devices=flow.raw is None,
         idle_ms=topology.input.idle_ms,
+        clock=topology.input.clock,
         written=flow.raw is None or topology.input.written,
         present=None if flow.raw is None else topology.slot_of(int(time.time() * 1000)),
         max_ahead_ms=topology.input.max_ahead_ms,

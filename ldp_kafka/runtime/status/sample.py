@@ -126,9 +126,14 @@ def of_raw(
     source, message = topology.input, rows.message
     # how far the log had come before each message; before the first of them it is not known
     before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
-    late = rows.slots < before[message] // source.slot_ms - source.lateness
     timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness)
-    come = timely.before(NEVER, rows.slots, message, latest, Run.of(events).timestamps)
+    stamps = Run.of(events).timestamps
+    come = timely.before(NEVER, rows.slots, message, latest, stamps)[:-1]
+    if source.by_ticks:  # an event is late by its own record, too
+        before = np.maximum(before, stamps)
+        come = np.maximum(come, stamps // source.slot_ms)
+    open_from = np.maximum(before // source.slot_ms - source.lateness, source.before_start + 1)
+    late = rows.slots < open_from[message]
     clocks = late_by_clocks(rows.slots, come[message], late, source.lateness)
     made = replace(made, late=int(np.count_nonzero(late)), clocks=int(np.count_nonzero(clocks)))
     return _with_events(made, rows.slots.tolist())

@@ -146,9 +146,10 @@ def _idle(facts: Facts) -> str | None:
         return None
     names = some(str(each.number) for each in late)
     which = f"partition{'s' * (len(late) > 1)} {names} of {facts.log}"
+    what = "a tick" if facts.clock else "an event or tick"
     return (
         f"waits for {which}: {_come_to(facts, late[0])}; slot {_slot(facts, due)} is released when"
-        f" an event or tick of {_slot(facts, facts.closing.closer(due))} or later comes"
+        f" {what} of {_slot(facts, facts.closing.closer(due))} or later comes"
         f" {'in each of them' if len(late) > 1 else 'there'}{_ticks(facts)}"
     )
 
@@ -274,6 +275,8 @@ def _ticks(facts: Facts) -> str:
             " (nothing is written into someone else's topic: relay: true copies it into one that"
             " gets ticks)"
         )
+    if facts.clock:
+        return " (its worker writes a tick there at the end of each slot, by its clock)"
     if facts.idle_ms is None:
         return " (`input.idle: 30s` has workers write ticks where no event comes for so long)"
     return f" (`input.idle: {span(facts.idle_ms)}` has workers write one after such a silence)"

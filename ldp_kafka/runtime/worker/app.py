@@ -118,6 +118,7 @@ class Worker:
             metrics,
             self.producers.send,
             idle_ms=topology.input.idle_ms,
+            clock_ms=topology.input.slot_ms if topology.input.clock else None,
             until_idle=until_idle,
             stop=self.stop,
             recovering=lambda: self.app.recovering is not None,

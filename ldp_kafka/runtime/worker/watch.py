@@ -13,7 +13,7 @@ from ldp_kafka.records import Tick
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.log import Record
-from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
+from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Quiet, Stall, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
@@ -63,6 +63,7 @@ class Watch:
         send: Callable[[Sequence[Record]], None],
         *,
         idle_ms: int | None,
+        clock_ms: int | None = None,
         until_idle: float | None,
         stop: Callable[[], Awaitable[None]],
         recovering: Callable[[], bool] = lambda: False,
@@ -82,6 +83,11 @@ class Watch:
             agent.spec.name: Ticks(idle_ms / 1000)
             for agent in agents
             if agent.spec.ticks and idle_ms is not None
+        }
+        self.clocks = {
+            agent.spec.name: ClockTicks(clock_ms)
+            for agent in agents
+            if agent.spec.ticks and clock_ms is not None
         }
         self._last: dict[Place, float] = {}
         self._asked = 0.0
@@ -117,6 +123,8 @@ class Watch:
         for agent in self.agents:
             if agent.spec.name in self.ticks:
                 await self.tick(agent, assigned)
+            if agent.spec.name in self.clocks:
+                self.tick_by_clock(agent, assigned)
         lag: int | None = None
         if assigned:
             if self.quiet.seconds is None and now - self._asked <= ASK:
@@ -150,7 +158,11 @@ class Watch:
             for agent in self.agents
             for number, epoch in agent.epochs.items()
         }
-        ticked = {agent.spec.topic for agent in self.agents if agent.spec.name in self.ticks}
+        ticked = {
+            agent.spec.topic
+            for agent in self.agents
+            if agent.spec.name in self.ticks or agent.spec.name in self.clocks
+        }
         since = dict.fromkeys(assigned, now) if self._shut else self._last
         self._last = {
             place: max(since.get(place, seen.get(place, now)), seen.get(place, 0.0))
@@ -212,6 +224,19 @@ class Watch:
                 latest = max(latest, await self._ask("how far the others are", ask))
         for number in ticks.due(idle, marks, latest, now):
             self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
+
+    def tick_by_clock(self, agent: Agent, assigned: set[Place]) -> None:
+        """Tell the partitions which slot has begun: appended to the log, never used in a fold
+        directly.
+        """
+        marks = {
+            number: epoch.stage.watermark(epoch.state)
+            for number, epoch in agent.epochs.items()
+            if (agent.spec.topic, number) in assigned
+        }
+        time_ms, due = self.clocks[agent.spec.name].due(marks, int(time.time() * 1000))
+        for number in due:
+            self.send([Record(agent.spec.topic, number, None, encode_json(Tick(time_ms)))])
 
     async def _ask(self, about: str, question: Callable[[], Any]) -> Any:
         """Ask a broker in a thread. UnansweredError where it does not answer."""

@@ -23,7 +23,8 @@ SESSION = 15.0  # seconds
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: "{boot}"}}
-input: {{partitions: {partitions}, format: {format}, slot: 1h, lateness: 1}}
+input: {{partitions: {partitions}, format: {format}, slot: 1h, lateness: 1,
+  closing: events}}
 privacy: {{method: {method}, {shape}}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}

@@ -87,7 +87,7 @@ def test_nothing_yet(topology, capsys, kind):
 def test_nothing_yet_of_a_curator():
     first, why, look = delivered(loads(CURATED), read([]))
     assert first.startswith("shops.releases")
-    assert why.endswith("when events or ticks in its partition are later than its end")
+    assert why.endswith("when ticks in its partition are later than its end")
     assert "`ldp-kafka status " in look
 
 

@@ -33,7 +33,8 @@ from ldp_kafka.runtime.replay import (
     send,
 )
 from ldp_kafka.runtime.replay.files import read_slices
-from ldp_kafka.runtime.replay.send import Position, check_ahead
+from ldp_kafka.runtime.replay.send import Position, check_ahead, check_past
+from ldp_kafka.runtime.wire.codec import decode
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import loads
 from tests.cases import cases
@@ -434,6 +435,45 @@ def test_a_column_that_is_not_wanted_may_be_anything(tmp_path):
         "user,value,time,note\na,1,2023-11-14T22:00:00,\u00e4\n".encode("latin-1")
     )
     assert read_file(topology(), tmp_path / "x.csv").events == 1
+
+
+CURATED = """
+topology: shops
+input: {slot: 1h, partitions: 2, lateness: 1, per_slot: sum}
+privacy:
+  {trust: curator, level: event, method: naive, domain: [0, 100], epsilon: 2.0, delay: 4}
+output: {statistics: [per_stream]}
+"""
+
+
+def test_what_is_late_by_the_clock_is_refused():
+    """From the millisecond on in which the first slot is as late as may be."""
+    made = loads(CURATED)
+    source = from_arrays(made, np.ones((1, 3)), START)
+    over = made.slot_start(source.first + 2)
+    check_past(made, source, over - 1)
+    with pytest.raises(ConfigurationError, match="closing: events, for old data"):
+        check_past(made, source, over)
+    old = loads(CURATED.replace("slot: 1h", "slot: 1h, closing: events"))
+    check_past(old, source, over)
+    check_past(topology(), source, over)
+
+
+def test_where_ticks_alone_close_slots_each_partition_gets_one_a_slot():
+    """So what is replayed is released slot by slot."""
+    made = loads(CURATED)
+    source = from_arrays(made, np.ones((8, 6)), made.slot_start(made.slot_of(START) // 4 * 4))
+    first, log = source.first, replay.as_log(made, messages(made, source))
+    run = local.run(made, edge_randomness(made, bytes(range(32)), "here"), log)
+    told = [json.loads(each.value) for each in run.releases]
+    assert {each["slot"] - first for each in told if each["slot"] < first + 6} == set(range(6))
+    for part in log:
+        ticks = [decode(each.value)[0].time for each in part if b'"tick"' in each.value]
+        assert [made.slot_of(time) - first for time in ticks[:-1]] == [1, 2, 3, 4, 5, 6]
+        assert ticks[-1] == last_tick(made, source.last) and all(
+            time % made.input.slot_ms == 0 for time in ticks
+        )
+    assert run.counts["events"] == 48 and not run.counts.get("late")
 
 
 def test_times_that_would_be_misread_are_refused():

@@ -40,7 +40,8 @@ from tests.runtime.stages.pane_cases import (
 
 TEXT = """
 topology: windows
-input: {{slot: 1m, lateness: {lateness}, partitions: 1, max_ahead: 1d, per_slot: {per_slot}}}
+input: {{slot: 1m, lateness: {lateness}, partitions: 1, max_ahead: 1d, per_slot: {per_slot},
+  closing: events}}
 privacy:
   {{trust: curator, level: event, method: {method}, epsilon: 2.0, delay: {delay},
    setting: {setting}, domain: [0, 10]}}

@@ -777,6 +777,7 @@ ELSEWHERE = {
     "closed": "the collector's: tests/runtime/stages/test_collector.py",
     "restarted": "the collector's: tests/runtime/stages/test_collector.py",
     "partition": "the edge's: tests/runtime/stages/test_edge.py",
+    "stream": "the curator's: tests/runtime/stages/test_known_streams.py",
     "events": "of arrays: tests/runtime/wire/test_event_arrays.py",
 }
 

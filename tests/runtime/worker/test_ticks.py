@@ -142,3 +142,57 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         assert standing.latest(spec, {3}, seal) == -1
         for other in (None, edge_randomness(topology, bytes(range(32)), "here").seal):
             assert standing.latest(spec, {0, 1}, other) == -1, "it is sealed"
+
+
+CURATED = """
+topology: t
+input: {slot: 1m, partitions: 4, lateness: 2}
+privacy:
+  {trust: curator, level: event, method: naive, epsilon: 2.0, delay: 2, domain: [0, 10]}
+output: {statistics: [per_stream]}
+"""
+
+
+def test_where_ticks_alone_close_slots_each_partition_gets_one_a_slot(monkeypatch):
+    """By the clock, whatever the events say: not twice, and not before the next slot begins."""
+    topology, sent = loads(CURATED), []
+    (spec,) = topology.role("curate").agents
+    marks = {0: T - 600_000, 1: -1, 2: T + 600_000}
+    agent = SimpleNamespace(
+        spec=spec,
+        seal=None,
+        epochs={
+            number: SimpleNamespace(state=mark, stage=SimpleNamespace(watermark=lambda mark: mark))
+            for number, mark in marks.items()
+        },
+    )
+    watch = Watch(
+        [agent],
+        lambda: {("t.raw", number) for number in (0, 1, 2)},
+        None,
+        None,
+        lambda records: sent.extend((each.partition, each.value) for each in records),
+        idle_ms=topology.input.idle_ms,
+        clock_ms=topology.input.slot_ms,
+        until_idle=None,
+        stop=None,
+    )
+    begun = T // 60_000 * 60_000
+    for now, found in (
+        (T, {0: begun, 1: begun}),  # partition 2 is ahead of the clock
+        (begun + 59_999, {}),
+        (begun + 60_000, {0: begun + 60_000, 1: begun + 60_000}),
+    ):
+        monkeypatch.setattr(time, "time", lambda now=now: now / 1000)
+        watch.tick_by_clock(agent, watch.assigned())
+        assert dict(sent) == told(found)
+        sent.clear()
+    watch.tick_by_clock(agent, {("t.raw", 2)})
+    assert sent == []
+
+
+def test_a_worker_of_a_curator_has_the_clock_where_it_may_write():
+    assert loads(CURATED).input.clock
+    assert not loads(CURATED.replace("slot: 1m", "slot: 1m, closing: events")).input.clock
+    foreign = CURATED.replace("slot: 1m", "slot: 1m, create: false, closing: ticks")
+    assert loads(foreign).input.by_ticks and not loads(foreign).input.clock

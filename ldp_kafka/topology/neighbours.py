@@ -1,0 +1,33 @@
+"""What two streams of a curator have in common, so that its releases do not tell one from the
+other.
+
+The guarantee of a delay method is about one value: the streams have values in the same slots. Which
+slots have values, and which values are in time, follows from other records of the log. So one
+event can change more than the value of its slot. What it may not change is said beside the
+guarantee, wherever that is printed.
+"""
+
+from __future__ import annotations
+
+from ldp_kafka.accounting import Guarantee
+from ldp_kafka.topology.sections import Input
+
+__all__ = ["EVENTS", "SLOTS", "STREAMS", "at_a_curator"]
+
+SLOTS = "the same slots have values"
+"""A slot without an event is not released, and is left out of means of several slots."""
+STREAMS = "the same streams have events"
+"""A stream is released, under its name, once it has an event."""
+EVENTS = "the same events close slots"
+"""An event that is ahead of the others closes their slots: theirs are late then, and left out."""
+
+
+def at_a_curator(promised: Guarantee, source: Input) -> Guarantee:
+    """The guarantee of a method where a curator runs it: what else neighbours have in common."""
+    said = {SLOTS: not source.zeros, STREAMS: not source.streams, EVENTS: not source.by_ticks}
+    kept = [each for each, true in said.items() if true]
+    if not kept:
+        return promised
+    *first, last = kept
+    shared = f"{', '.join(first)} and {last}" if first else last
+    return promised._replace(within=f"{promised.within}, as long as {shared}")

@@ -1,0 +1,271 @@
+"""A curator whose streams are known: no other name is released, and a slot without an event is 0
+where values are added up, so that neither shows who was there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ldp_kafka.methods.windowed import WINDOWED
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.partitioning import partitions_of
+from ldp_kafka.runtime.stages.curate import make_curate
+from ldp_kafka.runtime.stages.windows import NO_ZEROS
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.topology import loads
+from tests.depth import depth
+from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
+from tests.runtime.stages.pane_cases import (
+    FIRST,
+    SETTINGS,
+    SLOTS,
+    AllBehind,
+    KeepsNoPanes,
+    crashed,
+    in_runs,
+    is_found,
+    numbered,
+    straight,
+    wild_streams,
+)
+
+NAMES = [f"s{stream}" for stream in range(6)]
+BEGIN = "2025-10-09T08:54:00Z"
+TEXT = """
+topology: known
+input:
+  {{slot: 1m, lateness: {lateness}, partitions: {partitions}, partitioning: murmur2, max_ahead: 1d,
+   closing: events, per_slot: {per_slot}, streams: [{streams}], start: "{start}"}}
+privacy:
+  {{trust: curator, level: event, method: {method}, epsilon: 2.0, delay: {delay},
+   setting: {setting}, domain: [0, 10]}}
+output: {{statistics: [per_stream]}}
+runtime: {{shards: 3}}
+"""
+
+
+@cache
+def topology_of(
+    method="naive",
+    setting="sliding",
+    per_slot="sum",
+    *,
+    delay=4,
+    lateness=1,
+    partitions=1,
+    start=BEGIN,
+):
+    text = TEXT.format(
+        method=method,
+        setting=setting,
+        per_slot=per_slot,
+        delay=delay,
+        lateness=lateness,
+        partitions=partitions,
+        streams=", ".join(NAMES),
+        start=start,
+    )
+    if per_slot not in ("sum", "count"):
+        text = text.replace(f', start: "{start}"', "")
+    return loads(text)
+
+
+def stage_of(*args, partition=0, **more):
+    topology = topology_of(*args, **more)
+    return make_curate(topology, partition, edge_randomness(topology, KEY, HERE))
+
+
+def said(stage, record):
+    """Of a release: its key and all of it."""
+    return [(record.key, record.value)] if record.topic == stage.releases.topic else []
+
+
+def logs(seed):
+    return numbered(wild_streams(seed % 7))
+
+
+def released(records, topic):
+    """{(stream, slot): value}, each once."""
+    found = {}
+    for record in records:
+        if record.topic != topic:
+            continue
+        release = json.loads(record.value)
+        name = release["user"], release["slot"]
+        assert name not in found
+        found[name] = release["value"]
+    return found
+
+
+def test_its_start_is_the_first_slot():
+    assert topology_of().input.before_start == FIRST - 1
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("method", WINDOWED)
+def test_a_slot_without_an_event_is_zero(method, setting):
+    """What is released is what the method says of streams that are 0 there: the mean of a segment
+    of four slots, of which one has an 8, is that of 8, 0, 0 and 0.
+    """
+    topology = topology_of(method, setting)
+    rng = np.random.default_rng(3)
+    values = rng.uniform(0, 10, (6, SLOTS)).round(3)
+    there = rng.random((6, SLOTS)) < 0.3
+    there[5] = False  # a stream without any event
+    rows = [
+        (f"s{stream}", START + slot * SLOT + stream, values[stream, slot])
+        for slot in range(SLOTS)
+        for stream in range(6)
+        if there[stream, slot]
+    ]
+    end = encode_json(Tick(START + (SLOTS + 10) * SLOT))
+    noise = edge_randomness(topology, KEY, HERE)
+    run = local.run(topology, noise, [log([*(batch([row]) for row in rows), end])], together=7)
+    told = topology.windowed.trace(
+        np.pad(np.where(there, values, 0.0), ((0, 0), (0, 8))), noise, users=NAMES, first_slot=FIRST
+    ).values
+    found = released(run.releases, topology.releases_topic)
+    # a segment in which the start lies is released as a whole
+    inside = {name: each for name, each in found.items() if FIRST <= name[1] < FIRST + SLOTS}
+    assert len(inside) == 6 * SLOTS and min(slot for _, slot in found) > FIRST - 4
+    for (stream, slot), value in inside.items():
+        wanted = told[slot - FIRST, NAMES.index(stream)]
+        assert value == pytest.approx(wanted, rel=1e-12, abs=1e-12), (stream, slot)
+
+
+@pytest.mark.parametrize("per_slot", ["sum", "count"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_only_customer_of_a_slot_changes_no_slot_that_is_released(setting, per_slot):
+    stage, others = stage_of("segment_mean", setting, per_slot), []
+    for rows in ([("s0", START + 5 * SLOT, 1.0)], []):
+        more = [("s1", START + at * SLOT, 1.0) for at in range(15)]
+        messages = log([batch([row]) for row in sorted(rows + more, key=lambda row: row[1])])
+        others.append(released(stage.fold(stage.fresh(), messages).records, stage.releases.topic))
+    assert others[0].keys() == others[1].keys()
+    assert {stream for stream, _ in others[0]} == set(NAMES)
+    moved = {name for name in others[0] if others[0][name] != others[1][name]}
+    assert moved and {stream for stream, _ in moved} == {"s0"}
+
+
+def test_an_empty_slot_counts_in_the_mean_of_its_segment():
+    """8, 0, 0 and 0 are 2 on average, at a noise of a standard error of 0.07."""
+    text = TEXT.format(
+        method="segment_mean, smooth: false, segment: 4",
+        setting="batch",
+        per_slot="sum",
+        delay=4,
+        lateness=0,
+        partitions=1,
+        streams="s0",
+        start=BEGIN,
+    )
+    topology = loads(text.replace("epsilon: 2.0", "epsilon: 50.0"))
+    first = -(-FIRST // 4) * 4
+    rows = [("s0", START + (first - FIRST) * SLOT, 8.0)]
+    end = encode_json(Tick(START + (first - FIRST + 4) * SLOT))
+    run = local.run(topology, edge_randomness(topology, KEY, HERE), [log([batch(rows), end])])
+    found = released(run.releases, topology.releases_topic)
+    for slot in range(first, first + 4):
+        assert found["s0", slot] == pytest.approx(2.0, abs=1)
+
+
+def test_what_is_before_the_start_is_late():
+    stage = stage_of(lateness=1)
+    rows = [("s0", START - 1, 3.0), ("s0", START, 3.0)]
+    output = stage.fold(stage.fresh(), log([batch(rows)]))
+    assert (output.counts["late"], output.counts["events"]) == (1, 2)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_batch_in_which_the_start_lies_is_released_from_there_on(setting):
+    begin = START + 6 * SLOT
+    stage = stage_of("naive", setting, start="2025-10-09T09:00:00Z")
+    assert stage.before_start == begin // SLOT - 1
+    end = encode_json(Tick(begin + 20 * SLOT))
+    found = released(stage.fold(stage.fresh(), log([end])).records, stage.releases.topic)
+    assert min(slot for _, slot in found) == begin // SLOT
+    assert len({slot for _, slot in found}) >= 12
+
+
+@pytest.mark.parametrize("per_slot", ["sum", "count", "last"])
+def test_a_mistyped_stream_is_a_dead_letter(per_slot):
+    """And closes nothing."""
+    stage = stage_of(per_slot=per_slot)
+    state = stage.fresh()
+    rows = [("s0", START, 3.0), ("S0", START + 20 * SLOT, 3.0), ("s1", START, 3.0)]
+    output = stage.fold(state, log([batch(rows)]))
+    [letter] = [json.loads(each.value) for each in output.records]
+    assert (letter["row"], letter["reason"]) == (1, "stream")
+    assert output.counts["events"] == 2 and state.watermark == START
+    end = encode_json(Tick(START + 20 * SLOT))
+    found = released(stage.fold(state, log([end], 2)).records, stage.releases.topic)
+    assert {stream for stream, _ in found} == ({"s0", "s1"} if per_slot == "last" else set(NAMES))
+
+
+def test_a_stream_is_zero_in_its_own_partition_alone():
+    streams = {}
+    for partition in range(3):
+        stage = stage_of(partitions=3, partition=partition)
+        end = encode_json(Tick(START + 20 * SLOT))
+        found = released(stage.fold(stage.fresh(), log([end])).records, stage.releases.topic)
+        streams[partition] = sorted({stream for stream, _ in found})
+    home = partitions_of(NAMES, 3).tolist()
+    assert streams == {
+        at: [name for name, where in zip(NAMES, home, strict=True) if where == at]
+        for at in range(3)
+    }
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("method", ["naive", "segment_mean", "discontin_group"])
+def test_the_same_records_in_whatever_runs(method, setting):
+    stage = stage_of(method, setting)
+    for seed in range(4):
+        alone, together = in_runs(stage, wild_streams(seed), seed, 30)
+        releases = [
+            [each for each in some if each.topic == stage.releases.topic]
+            for some in (alone, together)
+        ]
+        assert releases[0] == releases[1] and len(releases[0]) > 40
+
+
+@pytest.mark.parametrize("per_slot", ["sum", "count"])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("method", ["segment_mean", "contin_group"])
+def test_crashes_between_any_two_records_of_a_snapshot(method, setting, per_slot):
+    stage = stage_of(method, setting, per_slot)
+    for seed in range(depth(8, 300)):
+        messages = logs(seed)
+        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
+
+
+class NoZeros:
+    """Forgets streams without events after a crash."""
+
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.zeros = NO_ZEROS
+        return state
+
+
+@pytest.mark.parametrize("broken", [AllBehind, KeepsNoPanes, NoZeros])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_broken_twins_are_found(broken, setting):
+    assert is_found(broken, stage_of("segment_mean", setting), logs, said)
+
+
+def test_a_state_that_no_event_has_reached_is_sound():
+    stage = stage_of("segment_mean")
+    state = stage.fresh()
+    stage.fold(state, log([encode_json(Tick(START + 20 * SLOT))]))
+    meta, shards = stage.meta(state), stage.dump(state, stage.shards_of(state))
+    good = stage.look(meta, shards)
+    assert good.problems == [] and good.users == len(NAMES)
+    assert "s0" not in repr(state) and "s0" not in repr(replace(stage, lateness=2))
