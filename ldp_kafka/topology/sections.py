@@ -10,6 +10,7 @@ from inspect import Parameter, signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
+from unicodedata import normalize
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
@@ -477,9 +478,11 @@ class Privacy(Checked):
             yield "privacy.categories", f"must not be given: {self.method} is for numbers"
         if (
             self.category_names is not None
-            and not len(set(self.category_names)) == len(self.category_names) == self.categories
+            and not len({normalize("NFC", name) for name in self.category_names})
+            == len(self.category_names)
+            == self.categories
         ):
-            yield "privacy.categories", "must name each category once"
+            yield "privacy.categories", "must name each category once (in Unicode's NFC)"
 
     def _unfit_mechanism(self, default: str) -> Iterator[tuple[str, str]]:
         """Why the method, whose own mechanism is ``default``, cannot draw with the one named."""
