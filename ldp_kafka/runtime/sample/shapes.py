@@ -35,6 +35,7 @@ _MISSING: Any = object()
 _HALF = re.compile("[\ud800-\udfff]")
 """A lone surrogate: JSON can say it, UTF-8 cannot."""
 _COMMA = re.compile(r"[+-]?[0-9]{1,18},[0-9]{1,18}")
+_BARE = re.compile(rb"[:,\[]\s*[+-]?(nan|inf(inity)?)\s*[,}\]]", re.IGNORECASE)
 _EARLY, _LATE = 946_684_800_000, 4_102_444_800_000  # 2000 and 2100, milliseconds
 _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _OF = {
@@ -57,6 +58,10 @@ _BYTES: Sequence[tuple[Callable[[bytes], bool], str]] = (
     (lambda text: b"\t{" in text, "a key before the JSON, as print.key=true prints it"),
     (lambda text: text[:2] == b"{'", "names in single quotes, as Python prints them"),
     (lambda text: text.rstrip().endswith((b"},", b"],")), "a comma at the end"),
+    (
+        lambda text: _BARE.search(text) is not None,
+        "a bare nan or inf, as C prints it: JSON has null for what was not measured",
+    ),
     (lambda text: text[:1] in b"{[", "JSON that breaks off or is not valid"),
 )
 NO_JSON = "no JSON"
@@ -85,6 +90,8 @@ class Shapes:
         self.arrays: dict[str, Counter[Path]] = {}
         """Of missing fields, arrays of objects with such a field that their paths lead through."""
         self._lacking = _Names()
+        self._types = (-1, pa.schema([]))
+        """Of the columns of the last message with something bad: its number, and they."""
         self._around = _Names()
         """Of the messages that the events with a missing field are in."""
         self._counted = -1
@@ -94,7 +101,7 @@ class Shapes:
         texts = [message for message in messages if not message.startswith(ARROW)]
         for message in messages:
             if message.startswith(ARROW):
-                self.times[f"Arrow's {_arrow_type(message, self._paths['time'])}"] += 1
+                self.times[f"Arrow's {_type_at(_schema(message), self._paths['time'])}"] += 1
         for found, text in zip(parse_plain(texts) if texts else (), texts, strict=True):
             message = _loaded(found, text)
             for event in self._elements(message):
@@ -112,11 +119,13 @@ class Shapes:
         if not message:
             return
         if message.startswith(ARROW):
-            if reason in _OF and row == 0:
-                self._lacks(_skeleton(message))
+            if reason in _OF:
+                kinds.update(self._column_kinds(message, _OF[reason], number))
+                if row == 0:
+                    self._lacks(_skeleton(message))
             return
         try:
-            found = parse_json(message)
+            found = parse_json(message, constants=True)
         except BadRecord:
             if reason is Reason.NOT_JSON:
                 kinds[next((text for test, text in _BYTES if test(message)), NO_JSON)] += 1
@@ -168,6 +177,16 @@ class Shapes:
         of_role = [name for name, each in last.items() if usual & set(re.split(r"[\W_]", each))]
         return of_role[0] if len(of_role) == 1 else None
 
+    def _column_kinds(self, message: bytes, role: str, number: int) -> list[str]:
+        """Types of the columns that a field is read from, in a batch."""
+        if self._types[0] != number:
+            self._types = (number, _schema(message))
+        return [
+            f"a column of Arrow's {kind}"
+            for name, path in self._paths.items()
+            if _role_of(name) == role and (kind := _type_at(self._types[1], path)) is not None
+        ]
+
     def _elements(self, message: Any) -> list[Any]:
         """The events of a message."""
         if self._events is None:
@@ -206,11 +225,16 @@ class Shapes:
                 return "text of more than 256 bytes"
             if _HALF.search(found):
                 return "text with half a character"
+        if role == "user" and type(found) in (int, float):
+            which = "with a point" if type(found) is float else "of 2**64 or more"
+            return f"a number {which}: write it as text"
         if role == "time" and (unit := _unit_of(found, self._unit)) is not None:
             says = f"(input.time_unit says {self._unit})" if self._unit else ""
             return f"a number as of epoch {_NAMES[unit]}" + (
                 f" {says}" if says else f": set input.time_unit: {unit}"
             )
+        if role == "time" and type(found) in (int, float) and 0 <= found < SECONDS / 1000:
+            return "a number that is no epoch: a clock that is not set, or a day such as 20240331"
         if role == "value" and isinstance(found, str) and self._folded is not None:
             near = found.strip().casefold() in self._folded
             return "a category but for upper and lower case, or spaces" if near else "text"
@@ -250,7 +274,7 @@ def _loaded(found: Any, text: bytes) -> Any:
     if found is not None:
         return found
     try:
-        return parse_json(text)
+        return parse_json(text, constants=True)
     except BadRecord:
         return None
 
@@ -378,9 +402,11 @@ def _fields(fields: Any) -> dict[str, Any]:
     }
 
 
-def _arrow_type(message: bytes, path: Path) -> str:
-    """The type of the column at a path, which is there."""
-    kind: Any = _schema(message)
-    for step in path:
-        kind = kind.field(step).type
-    return str(kind)
+def _type_at(kind: Any, path: Path) -> str | None:
+    """The type of the column at a path; None where there is none. Names within it are not shown."""
+    try:
+        for step in path:
+            kind = kind.field(step).type
+    except (KeyError, IndexError, AttributeError, ValueError, TypeError):
+        return None
+    return "nested type" if pa.types.is_nested(kind) else str(kind)
