@@ -123,6 +123,8 @@ class Shapes:
                 kinds.update(self._column_kinds(message, _OF[reason], number))
                 if row == 0:
                     self._lacks(_skeleton(message))
+            elif reason is Reason.NOT_ARROW and _has_unknown_type(message):
+                kinds["a type that pyarrow does not know, such as whole numbers of 128 bits"] += 1
             return
         try:
             found = parse_json(message, constants=True)
@@ -385,6 +387,16 @@ def _schema(message: bytes) -> Any:
             return reader.schema
     except (pa.ArrowException, OSError, ValueError, EOFError):
         return pa.schema([])
+
+
+def _has_unknown_type(message: bytes) -> bool:
+    try:
+        pa.ipc.open_stream(message).close()
+    except pa.ArrowNotImplementedError:
+        return True
+    except (pa.ArrowException, OSError, ValueError, EOFError):
+        return False
+    return False
 
 
 def _skeleton(message: bytes) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def written_out(column: Any) -> Any:
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):  # unless it is registered, it is its storage
-        return written_out(column.storage)
+        found = written_out(column.storage)
+        return found.cast(pa.bool_()) if kind.extension_name == "arrow.bool8" else found
     if pa.types.is_dictionary(kind):
         return _said(written_out(column.dictionary), column.indices)
     if pa.types.is_run_end_encoded(kind):

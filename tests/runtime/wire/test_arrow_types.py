@@ -181,6 +181,10 @@ def test_booleans():
     assert agree("value", pa.bool_(), values, values, by_name) == [1, "category", "value"]
     plain = EventReader(("user",), ("value",), ("time",))
     by_number = EventReader(("user",), ("value",), ("time",), 2)
+    in_bytes = pa.array([1, 0, None], pa.int8())
+    bool8 = pa.ExtensionArray.from_storage(pa.bool8(), in_bytes)
+    assert read("value", bool8, by_name, {}) == [1, "category", "value"]
+    assert read("value", bool8, plain, {}) == "value"
     for name, reader in (("user", plain), ("value", plain), ("value", by_number)):
         assert read(name, pa.array([True, False]), reader, {}) == name
 
