@@ -15,6 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.runtime.sample.arrow_schemas import (
+    has_unknown_type,
+    schema_of,
+    skeleton_of,
+    type_at,
+)
 from ldp_kafka.runtime.wire.arrow import ARROW
 from ldp_kafka.runtime.wire.parsing import LONGEST, parse_json
 from ldp_kafka.runtime.wire.plain_json import parse_plain
@@ -101,7 +107,7 @@ class Shapes:
         texts = [message for message in messages if not message.startswith(ARROW)]
         for message in messages:
             if message.startswith(ARROW):
-                self.times[f"Arrow's {_type_at(_schema(message), self._paths['time'])}"] += 1
+                self.times[f"Arrow's {type_at(schema_of(message), self._paths['time'])}"] += 1
         for found, text in zip(parse_plain(texts) if texts else (), texts, strict=True):
             message = _loaded(found, text)
             for event in self._elements(message):
@@ -122,8 +128,8 @@ class Shapes:
             if reason in _OF:
                 kinds.update(self._column_kinds(message, _OF[reason], number))
                 if row == 0:
-                    self._lacks(_skeleton(message))
-            elif reason is Reason.NOT_ARROW and _has_unknown_type(message):
+                    self._lacks(skeleton_of(message))
+            elif reason is Reason.NOT_ARROW and has_unknown_type(message):
                 kinds["a type that pyarrow does not know, such as whole numbers of 128 bits"] += 1
             return
         try:
@@ -182,11 +188,11 @@ class Shapes:
     def _column_kinds(self, message: bytes, role: str, number: int) -> list[str]:
         """Types of the columns that a field is read from, in a batch."""
         if self._types[0] != number:
-            self._types = (number, _schema(message))
+            self._types = (number, schema_of(message))
         return [
             f"a column of Arrow's {kind}"
             for name, path in self._paths.items()
-            if _role_of(name) == role and (kind := _type_at(self._types[1], path)) is not None
+            if _role_of(name) == role and (kind := type_at(self._types[1], path)) is not None
         ]
 
     def _elements(self, message: Any) -> list[Any]:
@@ -378,47 +384,3 @@ def _names(found: Mapping[str, Any]) -> Iterator[Path]:
                 else:
                     yield (*path, name)
         level = deeper
-
-
-def _schema(message: bytes) -> Any:
-    """The fields of an Arrow IPC stream; none where it is no valid one."""
-    try:
-        with pa.ipc.open_stream(message) as reader:
-            return reader.schema
-    except (pa.ArrowException, OSError, ValueError, EOFError):
-        return pa.schema([])
-
-
-def _has_unknown_type(message: bytes) -> bool:
-    try:
-        pa.ipc.open_stream(message).close()
-    except pa.ArrowNotImplementedError:
-        return True
-    except (pa.ArrowException, OSError, ValueError, EOFError):
-        return False
-    return False
-
-
-def _skeleton(message: bytes) -> dict[str, Any]:
-    """The names of its columns, as those of a JSON object."""
-    try:
-        return _fields(_schema(message))
-    except ValueError:  # a name may be no UTF-8
-        return {}
-
-
-def _fields(fields: Any) -> dict[str, Any]:
-    return {
-        field.name: _fields(field.type) if pa.types.is_struct(field.type) else None
-        for field in fields
-    }
-
-
-def _type_at(kind: Any, path: Path) -> str | None:
-    """The type of the column at a path; None where there is none. Names within it are not shown."""
-    try:
-        for step in path:
-            kind = kind.field(step).type
-    except (KeyError, IndexError, AttributeError, ValueError, TypeError):
-        return None
-    return "nested type" if pa.types.is_nested(kind) else str(kind)

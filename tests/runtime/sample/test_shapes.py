@@ -5,6 +5,7 @@ may be meant; never a value.
 from __future__ import annotations
 
 import json
+import struct
 
 import pyarrow as pa
 import pytest
@@ -31,6 +32,14 @@ def plain(**fields):
 
 def batch(**columns):
     return write_batch("event", list(columns), list(columns.values()))
+
+
+def stream(**columns):
+    rows = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()
 
 
 # what is sent, and what the user sees of it
@@ -65,6 +74,13 @@ BAD = {
         batch(meter=pa.array([b"a"]), kwh=pa.array([2.5]), ts=pa.array([START])),
         "1 x user: ", "there is: a column of Arrow's binary (1)",
     ),
+    "a column of 128 bits": (
+        NUMBERS,
+        batch(meter=pa.array(["a"]), kwh=pa.array([2.5]), ts=pa.array([START])).replace(
+            struct.pack("<i", 64), struct.pack("<i", 128)  # of the one column of whole numbers
+        ),
+        "1 x not_arrow: ", "a type that pyarrow does not know, such as whole numbers of 128 bits",
+    ),
     "a column of spans": (
         NUMBERS,
         batch(meter=pa.array(["a"]), kwh=pa.array([2.5]), ts=pa.array([START], pa.duration("s"))),
@@ -72,7 +88,10 @@ BAD = {
     ),
     "a column of structs": (
         NUMBERS,
-        batch(meter=pa.array(["a"]), kwh=pa.array([{TEXT: 1}]), ts=pa.array([START])),
+        stream(
+            meter=pa.array(["a"]), ts=pa.array([START]),
+            kwh=pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([{TEXT: 1}])),
+        ),
         "1 x value: ", "there is: a column of Arrow's nested type (1)",
     ),
     "half a character": (NUMBERS, event("\ud800"), "1 x user: ", "text with half a character (1)"),
