@@ -192,8 +192,14 @@ class Reason(_Code):
     )
     USER = (
         "user",
-        "the user is missing, empty, longer than 256 bytes, or neither text nor a whole number",
-        "let input.user name the field that has the id, and send it in every event",
+        (
+            "the user is missing, empty, longer than 256 bytes, or neither text nor a whole number"
+            " below 2**64 (17.0 has a point)"
+        ),
+        (
+            "let input.user name the field that has the id, and send it in every event; write any"
+            " other number as text"
+        ),
     )
     VALUE = (
         "value",
@@ -216,8 +222,8 @@ class Reason(_Code):
     TIME = (
         "time",
         (
-            "the time is missing, unreadable, before 1970 or after 6428, or before March 1973 as a"
-            " number in input.time_unit"
+            "the time is missing, unreadable, before 1970 or after 6428, or, as a number, before"
+            " March 1973"
         ),
         (
             "let input.time name the field, and input.time_unit the unit of its numbers, or send"

@@ -87,11 +87,12 @@ class Keyring:
     @classmethod
     def decode(cls, content: bytes) -> Keyring:
         """What `encode` gave, or one key alone."""
-        if not content.startswith(_MARK):
+        if not content.startswith(_MARK.rstrip()):
             return cls(content)
         try:
-            first, *later = content[len(_MARK) :].splitlines()
-            pairs = [line.split(b" ") for line in later]
+            # whoever edits or pastes a file may leave other ends of lines, and empty ones
+            lines = content[len(_MARK.rstrip()) :].splitlines()
+            (first,), *pairs = [line.split() for line in lines if line.strip()]
             return cls(
                 base64.b64decode(first, validate=True),
                 tuple((int(time), base64.b64decode(key, validate=True)) for time, key in pairs),
@@ -125,9 +126,12 @@ def read_key(path: Path | Unset | None) -> Keyring:
                 f" makes one), or {VARIABLE} to the base64 of {KEY_BYTES} random bytes"
             )
         try:
-            content = base64.b64decode(text, validate=True)
+            # base64 FILE, an env file or a secret may wrap it, or end it with a line's end
+            content = base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError):
-            raise ConfigurationError(f"{VARIABLE} must be base64") from None
+            raise ConfigurationError(
+                f"{VARIABLE} must be base64 (white space does not matter)"
+            ) from None
         where = VARIABLE
     else:
         try:

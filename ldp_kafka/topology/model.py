@@ -144,8 +144,8 @@ class Topology(Checked):
             yield (
                 "input.coerce",
                 (
-                    "must be none where privacy.categories are names: they are read as the text"
-                    " that they are"
+                    'must be none where privacy.categories are names: 404 and "404" are one'
+                    " name without it"
                 ),
             )
         if isinstance(self.method, Windowed) and self.input.source != "topic":

@@ -11,6 +11,7 @@ from inspect import Parameter, signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
+from unicodedata import normalize
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import ConfigurationError, TopologyError
@@ -584,9 +585,11 @@ class Privacy(Checked):
             yield "privacy.categories", f"must not be given: {self.method} is for numbers"
         if (
             self.category_names is not None
-            and not len(set(self.category_names)) == len(self.category_names) == self.categories
+            and not len({normalize("NFC", name) for name in self.category_names})
+            == len(self.category_names)
+            == self.categories
         ):
-            yield "privacy.categories", "must name each category once"
+            yield "privacy.categories", "must name each category once (in Unicode's NFC)"
 
     def _unfit_mechanism(self, default: str) -> Iterator[tuple[str, str]]:
         """Why the method, whose own mechanism is ``default``, cannot draw with the one named."""

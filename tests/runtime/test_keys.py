@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.keys import is_private, new_key, read_key
+from ldp_kafka.runtime.keys import VARIABLE, Keyring, is_private, new_key, read_key
 from tests.cases import cases
 
 ROOT, ME = 0, 10001
@@ -52,3 +54,40 @@ def test_a_key_that_a_group_reads(tmp_path, monkeypatch):
         else:
             with pytest.raises(ConfigurationError, match="chmod 600"):
                 read_key(path)
+
+
+KEY, LATER = bytes(range(7, 47)), bytes(range(90, 130))
+RING = Keyring(KEY, ((1_800_000_000_000, LATER),))
+
+
+@cases("ring", [Keyring(KEY), RING])
+@cases("space", ["\n", "\r\n", " ", "\t", "\n\n"])
+def test_white_space_in_a_pasted_key_does_not_matter(ring, space, monkeypatch):
+    """At its ends and where it is wrapped, as base64 does after 76 characters; nowhere else."""
+    text = base64.b64encode(ring.encode()).decode()
+    wrapped = space.join(text[a:b] for a, b in pairwise([*range(0, len(text), 19), None]))
+    for pasted in (text + space, space + text, wrapped, wrapped + space):
+        monkeypatch.setenv(VARIABLE, pasted)
+        assert read_key(None) == ring
+    for broken in (text[:-1], text + "!", text[:8] + "-" + text[9:], "=" + text):
+        monkeypatch.setenv(VARIABLE, broken)
+        with pytest.raises(ConfigurationError, match=r"must be base64 \(white space does not"):
+            read_key(None)
+
+
+@cases("end", [b"\r\n", b"\n\n", b" \n"])
+def test_a_ring_with_other_ends_of_lines_is_the_same_ring(end):
+    """And never a key by itself, which its text would be, too."""
+    assert Keyring.decode(RING.encode().replace(b"\n", end)) == RING
+    for broken in (RING.encode().replace(b"=", b"!"), RING.encode()[:20], RING.encode()[:19]):
+        with pytest.raises(ConfigurationError, match="not a ring of keys"):
+            Keyring.decode(broken)
+
+
+def test_a_key_file_is_taken_byte_for_byte(tmp_path):
+    """Its bytes are random: white space among them is a part of it."""
+    for content in (b" " * 4 + KEY, KEY + b"\n", KEY):
+        path = tmp_path / "edge.key"
+        path.write_bytes(content)
+        path.chmod(0o600)
+        assert read_key(path).first == content

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import names
+from ldp_kafka.runtime.wire.events import event_reader
 from ldp_kafka.topology import Topology, load, loads
 from tests.cases import cases
 
@@ -355,6 +356,22 @@ def test_categories():
     assert refused(text.replace("[a, b, c]", "[1, b]")) == [
         "t.yaml:11: privacy.categories[0]: must be text; got 1 (put it in quotes)"
     ]
+    assert refused(text.replace("[a, b, c]", "[true, b]")) == [
+        "t.yaml:11: privacy.categories[0]: must be text; got true (put it in quotes)"
+    ]
+    quoted = text.replace("[a, b, c]", '["200", "404", "true"]')  # that is no dead end: the reader
+    made = event_reader(loads(quoted))
+    assert [
+        made.fields({"user": "u", "time": 1_700_000_000, "value": value})[2]
+        for value in (404, "404", True, 200.0)
+    ] == [1, 1, 2, 0]
+    assert refused(text.replace("[a, b, c]", '["e\u0301", b, "\u00e9"]')) == [
+        "t.yaml:11: privacy.categories: must name each category once (in Unicode's NFC)"
+    ]
+    assert loads(text.replace("[a, b, c]", '["e\u0301", b]')).privacy.category_names == (
+        "e\u0301",
+        "b",
+    )  # releases say the name as the file has it
     assert loads(text.replace("[a, b, c]", "8192"), "t.yaml").privacy.categories == 8192
     assert refused(text.replace("[a, b, c]", "8193")) == [
         (

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.parsing import LATEST
+from ldp_kafka.runtime.wire.times import SECONDS
 from ldp_kafka.topology import Topology
 
 __all__ = ["ValueReader"]
@@ -35,15 +36,15 @@ class ValueReader:
         ------
         BadRecord : one of them is none; its ``reason`` is a code
         """
-        if not 0 <= now < LATEST:
+        if not SECONDS <= now < LATEST:  # a clock that was never set says 1970
             raise BadRecord(Reason.TIME)
         event = {
             "user": user,
             "value": _plain(value),
-            "time": 0 if time is None else _plain(time),
+            "time": now if time is None else _plain(time),
         }
         name, at, found = self._events.fields(event)
-        return name, now if time is None else at, np.array([found], self._dtype)
+        return name, at, np.array([found], self._dtype)
 
 
 def _plain(found: Any) -> Any:

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.runtime.wire.parsing import LATEST
+from ldp_kafka.runtime.wire.times import NUDGE, SECONDS
 from ldp_kafka.topology import Topology
 
-__all__ = ["Place", "column_values", "in_table", "milliseconds_of", "no_column", "read_column"]
+__all__ = ["Place", "column_values", "in_table", "milliseconds_of", "no_column", "read_ids"]
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}([ .-]\w{1,63}){0,7}")
 _MISSING = re.compile(r"nan|inf|infinity|n/?a|null|none|nil", re.IGNORECASE)
@@ -103,6 +104,7 @@ Reading: TypeAlias = Callable[[Any], Any]
 
 def read_column(column: Any, kind: Any, name: str, place: Place) -> Any:
     """A column as another type. Text is read as the numbers that it spells."""
+    column = _written_out(column)
     readings: list[Reading] = [lambda some: pc.cast(some, kind)]
     if _is_text(column.type) and not pa.types.is_string(kind):
         readings += [
@@ -110,6 +112,35 @@ def read_column(column: Any, kind: Any, name: str, place: Place) -> Any:
             lambda some: pc.cast(pc.cast(some, pa.bool_()), kind),
         ]
     return _read(column, readings, name, _WORDS.get(kind, str(kind)), place)
+
+
+def read_ids(column: Any, name: str, place: Place) -> Any:
+    """A column without nulls as ids, which are text or whole numbers, as in a message."""
+    kind = _written_out(column).type
+    if pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        point = " (pandas gives numbers a point where a column has gaps)"
+        raise ConfigurationError(
+            f"column {name} must hold ids, which are text or whole numbers; it is {kind}: write ids"
+            f" as text{point if pa.types.is_floating(kind) else ''}"
+        )
+    return read_column(column, pa.string(), name, place)
+
+
+def _written_out(column: Any) -> Any:
+    """Without a dictionary, or views of text."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _written_out(pc.cast(column, kind.value_type))
+    return pc.cast(column, pa.large_string()) if pa.types.is_string_view(kind) else column
+
+
+def _instants(column: Any) -> Any:
+    """Times in ISO 8601, as the workers read them: Arrow knows some of it, and faster."""
+    try:
+        found = [instant(text) for text in column.to_pylist()]
+        return pa.chunked_array([pa.array(found, pa.timestamp("ms"))])
+    except ValueError:
+        raise pa.ArrowInvalid from None
 
 
 def _read(column: Any, readings: Sequence[Reading], name: str, kind: str, place: Place) -> Any:
@@ -168,6 +199,7 @@ def milliseconds_of(column: Any, name: str, place: Place) -> NDArray[np.int64]:
     """A column without nulls as epoch milliseconds (n,): of epoch seconds or milliseconds,
     timestamps, dates or ISO 8601 text.
     """
+    column = _written_out(column)
     kind = column.type
     if _is_text(kind) or pa.types.is_date(kind):
         readings: list[Reading] = [
@@ -175,7 +207,7 @@ def milliseconds_of(column: Any, name: str, place: Place) -> NDArray[np.int64]:
             lambda some: pc.cast(some, pa.timestamp("ms")),  # ... or all without
         ]
         if _is_text(kind):
-            readings.append(lambda some: pc.cast(some, pa.float64()))
+            readings += [lambda some: pc.cast(some, pa.float64()), _instants]
         column = _read(column, readings, name, _TIME, place)
     if pa.types.is_timestamp(column.type):
         found: NDArray[np.int64] = (
@@ -184,11 +216,12 @@ def milliseconds_of(column: Any, name: str, place: Place) -> NDArray[np.int64]:
             .copy()
         )
         return found
-    whole = pa.types.is_floating(column.type)
-    numbers = read_column(column, pa.float64() if whole else pa.int64(), name, place).to_numpy()
+    floats = pa.types.is_floating(column.type)
+    numbers = read_column(column, pa.float64() if floats else pa.int64(), name, place).to_numpy()
     (wrong,) = np.nonzero(~(np.abs(numbers) < LATEST))
     if len(wrong):
         raise ConfigurationError(
             f"{place(int(wrong[0]))}: column {name} must be readable as {_TIME}; this row is not"
         )
-    return np.asarray(np.where(numbers < SECONDS, numbers * 1000, numbers).astype(np.int64))
+    scaled = numbers * 1000 + (NUDGE if floats else 0)
+    return np.asarray(np.where(numbers < SECONDS, scaled, numbers).astype(np.int64))

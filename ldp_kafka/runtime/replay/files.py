@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.errors import BadRecord, ConfigurationError
 from ldp_kafka.runtime.replay.columns import Place, column_values, no_column
 from ldp_kafka.runtime.replay.csv_text import (
     DELIMITERS,
@@ -23,6 +24,7 @@ from ldp_kafka.runtime.replay.csv_text import (
     rows,
 )
 from ldp_kafka.runtime.replay.source import Source, from_slots, from_table, recent_start
+from ldp_kafka.runtime.wire.category_names import CategoryCodes
 from ldp_kafka.topology import Topology
 
 __all__ = ["PARQUET", "read_file", "read_slices"]
@@ -119,13 +121,12 @@ def read_slices(
     there = np.flatnonzero(column.is_valid().to_numpy())
     series = column_values(topology, column.drop_null(), value, lambda at: place(int(there[at])))
     if series.dtype == object:
-        codes = {name: code for code, name in enumerate(topology.privacy.category_names or ())}
-        unknown = sum(name not in codes for name in series.tolist())
-        if unknown:
+        codes = _codes(topology, series)
+        if unknown := int(np.count_nonzero(codes < 0)):
             raise ConfigurationError(
                 f"{unknown:,} values of column {value} are none of the topology's categories"
             )
-        series = np.array([codes[name] for name in series.tolist()])
+        series = codes
     length = len(series) // users if slots is None else slots
     if not 0 < users * length <= len(series):
         raise ConfigurationError(
@@ -140,6 +141,19 @@ def read_slices(
         length,
         start_ms=recent_start(topology, length) if start_ms is None else start_ms,
     )
+
+
+def _codes(topology: Topology, names: NDArray[Any]) -> NDArray[np.int64]:
+    """The number of each one's category; -1 of none."""
+    codes = CategoryCodes(topology.privacy.category_names or ())
+
+    def code(name: str) -> int:
+        try:
+            return codes[name]
+        except BadRecord:
+            return -1
+
+    return np.array([code(name) for name in names.tolist()], np.int64)
 
 
 def _sheet(

@@ -20,7 +20,7 @@ from ldp_kafka.runtime.replay.columns import (
     in_table,
     milliseconds_of,
     no_column,
-    read_column,
+    read_ids,
 )
 from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.topology import Topology
@@ -219,7 +219,7 @@ def from_table(
     order = np.argsort(times, kind="stable")
     times = times[order]
     values = column_values(topology, kept.column(value), value, of_row)[order]
-    named = read_column(kept.column(user), pa.string(), user, of_row)
+    named = read_ids(kept.column(user), user, of_row)
     named = named.combine_chunks().dictionary_encode()
     named = named.combine_chunks() if isinstance(named, pa.ChunkedArray) else named
     who = named.indices.to_numpy().astype(np.intp)[order]

@@ -15,6 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.runtime.sample.arrow_schemas import (
+    has_unknown_type,
+    schema_of,
+    skeleton_of,
+    type_at,
+)
 from ldp_kafka.runtime.wire.arrow import ARROW
 from ldp_kafka.runtime.wire.parsing import LONGEST, parse_json
 from ldp_kafka.runtime.wire.plain_json import parse_plain
@@ -35,6 +41,7 @@ _MISSING: Any = object()
 _HALF = re.compile("[\ud800-\udfff]")
 """A lone surrogate: JSON can say it, UTF-8 cannot."""
 _COMMA = re.compile(r"[+-]?[0-9]{1,18},[0-9]{1,18}")
+_BARE = re.compile(rb"[:,\[]\s*[+-]?(nan|inf(inity)?)\s*[,}\]]", re.IGNORECASE)
 _EARLY, _LATE = 946_684_800_000, 4_102_444_800_000  # 2000 and 2100, milliseconds
 _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _OF = {
@@ -57,6 +64,10 @@ _BYTES: Sequence[tuple[Callable[[bytes], bool], str]] = (
     (lambda text: b"\t{" in text, "a key before the JSON, as print.key=true prints it"),
     (lambda text: text[:2] == b"{'", "names in single quotes, as Python prints them"),
     (lambda text: text.rstrip().endswith((b"},", b"],")), "a comma at the end"),
+    (
+        lambda text: _BARE.search(text) is not None,
+        "a bare nan or inf, as C prints it: JSON has null for what was not measured",
+    ),
     (lambda text: text[:1] in b"{[", "JSON that breaks off or is not valid"),
 )
 NO_JSON = "no JSON"
@@ -85,6 +96,8 @@ class Shapes:
         self.arrays: dict[str, Counter[Path]] = {}
         """Of missing fields, arrays of objects with such a field that their paths lead through."""
         self._lacking = _Names()
+        self._types = (-1, pa.schema([]))
+        """Of the columns of the last message with something bad: its number, and they."""
         self._around = _Names()
         """Of the messages that the events with a missing field are in."""
         self._counted = -1
@@ -94,7 +107,7 @@ class Shapes:
         texts = [message for message in messages if not message.startswith(ARROW)]
         for message in messages:
             if message.startswith(ARROW):
-                self.times[f"Arrow's {_arrow_type(message, self._paths['time'])}"] += 1
+                self.times[f"Arrow's {type_at(schema_of(message), self._paths['time'])}"] += 1
         for found, text in zip(parse_plain(texts) if texts else (), texts, strict=True):
             message = _loaded(found, text)
             for event in self._elements(message):
@@ -112,11 +125,15 @@ class Shapes:
         if not message:
             return
         if message.startswith(ARROW):
-            if reason in _OF and row == 0:
-                self._lacks(_skeleton(message))
+            if reason in _OF:
+                kinds.update(self._column_kinds(message, _OF[reason], number))
+                if row == 0:
+                    self._lacks(skeleton_of(message))
+            elif reason is Reason.NOT_ARROW and has_unknown_type(message):
+                kinds["a type that pyarrow does not know, such as whole numbers of 128 bits"] += 1
             return
         try:
-            found = parse_json(message)
+            found = parse_json(message, constants=True)
         except BadRecord:
             if reason is Reason.NOT_JSON:
                 kinds[next((text for test, text in _BYTES if test(message)), NO_JSON)] += 1
@@ -168,6 +185,16 @@ class Shapes:
         of_role = [name for name, each in last.items() if usual & set(re.split(r"[\W_]", each))]
         return of_role[0] if len(of_role) == 1 else None
 
+    def _column_kinds(self, message: bytes, role: str, number: int) -> list[str]:
+        """Types of the columns that a field is read from, in a batch."""
+        if self._types[0] != number:
+            self._types = (number, schema_of(message))
+        return [
+            f"a column of Arrow's {kind}"
+            for name, path in self._paths.items()
+            if _role_of(name) == role and (kind := type_at(self._types[1], path)) is not None
+        ]
+
     def _elements(self, message: Any) -> list[Any]:
         """The events of a message."""
         if self._events is None:
@@ -206,11 +233,16 @@ class Shapes:
                 return "text of more than 256 bytes"
             if _HALF.search(found):
                 return "text with half a character"
+        if role == "user" and type(found) in (int, float):
+            which = "with a point" if type(found) is float else "of 2**64 or more"
+            return f"a number {which}: write it as text"
         if role == "time" and (unit := _unit_of(found, self._unit)) is not None:
             says = f"(input.time_unit says {self._unit})" if self._unit else ""
             return f"a number as of epoch {_NAMES[unit]}" + (
                 f" {says}" if says else f": set input.time_unit: {unit}"
             )
+        if role == "time" and type(found) in (int, float) and 0 <= found < SECONDS / 1000:
+            return "a number that is no epoch: a clock that is not set, or a day such as 20240331"
         if role == "value" and isinstance(found, str) and self._folded is not None:
             near = found.strip().casefold() in self._folded
             return "a category but for upper and lower case, or spaces" if near else "text"
@@ -250,7 +282,7 @@ def _loaded(found: Any, text: bytes) -> Any:
     if found is not None:
         return found
     try:
-        return parse_json(text)
+        return parse_json(text, constants=True)
     except BadRecord:
         return None
 
@@ -352,35 +384,3 @@ def _names(found: Mapping[str, Any]) -> Iterator[Path]:
                 else:
                     yield (*path, name)
         level = deeper
-
-
-def _schema(message: bytes) -> Any:
-    """The fields of an Arrow IPC stream; none where it is no valid one."""
-    try:
-        with pa.ipc.open_stream(message) as reader:
-            return reader.schema
-    except (pa.ArrowException, OSError, ValueError, EOFError):
-        return pa.schema([])
-
-
-def _skeleton(message: bytes) -> dict[str, Any]:
-    """The names of its columns, as those of a JSON object."""
-    try:
-        return _fields(_schema(message))
-    except ValueError:  # a name may be no UTF-8
-        return {}
-
-
-def _fields(fields: Any) -> dict[str, Any]:
-    return {
-        field.name: _fields(field.type) if pa.types.is_struct(field.type) else None
-        for field in fields
-    }
-
-
-def _arrow_type(message: bytes, path: Path) -> str:
-    """The type of the column at a path, which is there."""
-    kind: Any = _schema(message)
-    for step in path:
-        kind = kind.field(step).type
-    return str(kind)

@@ -14,17 +14,24 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import check_size, kind_of, read_batch
-from ldp_kafka.runtime.wire.arrow_values import WRONG, filled, spelled, values_of
+from ldp_kafka.runtime.wire.arrow_columns import (
+    filled,
+    is_encoded,
+    is_text,
+    numbers_in,
+    written_out,
+)
+from ldp_kafka.runtime.wire.arrow_values import WRONG, values_of
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
-from ldp_kafka.runtime.wire.times import NUDGE, SECONDS, Unit, many_milliseconds, milliseconds
-from ldp_kafka.runtime.wire.user_ids import joined_id, nfc
+from ldp_kafka.runtime.wire.times import UNITS, Unit, many_milliseconds, milliseconds
+from ldp_kafka.runtime.wire.user_ids import joined_id, nfc, one_id
 from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = ["read", "read_plain"]
 
-_IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
+_DAYS = Unit(86_400_000, 1)
 
 
 def read(message: bytes, fields: Fields) -> Decoded:
@@ -59,7 +66,7 @@ def read_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
         _together(group, fields)
         for kinds, group in groups.items()
         # what is checked of these is checked of a message as a whole
-        if not any(pa.types.is_nested(kind) or pa.types.is_dictionary(kind) for kind in kinds)
+        if not any(map(is_encoded, kinds))
     )
     return [run for run in found if run is not None]
 
@@ -104,8 +111,8 @@ def _decoded(column: Callable[[Path, Reason], Any], fields: Fields) -> Decoded:
         if fields.parts
         else _users(column(fields.user, Reason.USER))
     )
-    times, no_time = _times(column(fields.time, Reason.TIME), len(users), fields.unit)
-    values, bad_value = values_of(column(fields.value, Reason.VALUE), len(users), fields)
+    times, no_time = _times(written_out(column(fields.time, Reason.TIME)), fields.unit)
+    values, bad_value = values_of(written_out(column(fields.value, Reason.VALUE)), fields)
     if not (no_user.any() or no_time.any() or bad_value.any()):
         return Decoded(Events(users, times, values))
     good = ~(no_user | no_time | (bad_value != 0))
@@ -125,11 +132,12 @@ def _decoded(column: Callable[[Path, Reason], Any], fields: Fields) -> Decoded:
 
 
 def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
-    if pa.types.is_dictionary(column.type):
-        column = spelled(column, Reason.USER)
-    if pa.types.is_integer(column.type):
+    column = written_out(column)
+    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
         column = column.cast(pa.string())
-    elif not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    elif pa.types.is_decimal(column.type) and column.type.scale <= 0:
+        column = pa.array([_id_text(each) for each in numbers_in(column)], pa.string())
+    elif not is_text(column.type):
         raise BadRecord(Reason.USER)
     if column.null_count:
         column = column.fill_null("")
@@ -144,6 +152,14 @@ def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
         ends = ids.offsets
     length = ends[1:] - ends[:-1]
     return ids, (length < 1) | (length > LONGEST)
+
+
+def _id_text(found: float | None) -> str:
+    """The id that a number is; empty where it is none."""
+    try:
+        return one_id(found)
+    except BadRecord:
+        return ""
 
 
 def _normal(text: str) -> str:
@@ -169,42 +185,34 @@ def _joined(
     return Ids.of(users), bad
 
 
-def _times(
-    column: Any, n: int, declared: Unit | None
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _times(column: Any, declared: Unit | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Times, and which are none; ``declared`` is the unit of what has none of its own."""
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _read_times(column.to_pylist(), n, declared)
-    if declared is not None and pa.types.is_integer(kind):
+    if is_text(kind) or pa.types.is_null(kind):
+        return _read_times(column.to_pylist(), declared)
+    if pa.types.is_decimal(kind):
+        return _read_times(numbers_in(column), declared)
+    if pa.types.is_integer(kind):
         return many_milliseconds(filled(column, pa.int64(), -1), declared)
-    if declared is not None and pa.types.is_floating(kind):
-        return many_milliseconds(filled(column, pa.float64(), -1.0), declared)
     if pa.types.is_floating(kind):
-        found = filled(column, pa.float64(), -1.0)
-        bad = ~((found >= 0) & (found < LATEST))
-        found = np.where(bad, 0, found)
-        return np.where(found < SECONDS, found * 1000 + NUDGE, found).astype(np.int64), bad
-    if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+        return many_milliseconds(filled(column, pa.float64(), -1.0), declared)
+    if pa.types.is_date32(kind):
+        times, unit = filled(column.cast(pa.int32()), pa.int64(), -1), _DAYS
+    elif pa.types.is_date64(kind):
+        times, unit = filled(column, pa.int64(), -1), UNITS["ms"]
+    elif pa.types.is_timestamp(kind):
+        times, unit = filled(column, pa.int64(), -1), UNITS[kind.unit]
+    else:
         raise BadRecord(Reason.TIME)
-    unit = kind.unit if pa.types.is_timestamp(kind) else None
-    times = filled(column, pa.int64(), -1)
-    if unit in _IN_MILLISECOND:
-        times = times // _IN_MILLISECOND[unit]
-    bad = (times < 0) | (times >= (LATEST // 1000 if unit == "s" else LATEST))
-    seconds = {None: SECONDS, "s": LATEST}.get(unit, 0)  # numbers below it are seconds
-    if n and times.min() < seconds:
-        times = np.where(times < seconds, times * 1000, times)
-    return times, bad
+    bad = (times < 0) | (times >= LATEST * unit.over // unit.times)
+    return np.where(bad, 0, times) * unit.times // unit.over, bad
 
 
-def _read_times(
-    texts: list[str | None], n: int, unit: Unit | None
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    times, bad = np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    for row, text in enumerate(texts):
+def _read_times(found: list[Any], unit: Unit | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    times, bad = np.zeros(len(found), np.int64), np.zeros(len(found), np.bool_)
+    for row, each in enumerate(found):
         try:
-            times[row] = milliseconds(text, unit)
+            times[row] = milliseconds(each, unit)
         except BadRecord:
             bad[row] = True
     return times, bad

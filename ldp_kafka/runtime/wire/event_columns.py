@@ -20,8 +20,8 @@ from ldp_kafka.runtime.wire.arrow import MARK
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import Fields, at
 from ldp_kafka.runtime.wire.number_text import number_of
-from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
-from ldp_kafka.runtime.wire.times import SECONDS, Unit, many_milliseconds, milliseconds
+from ldp_kafka.runtime.wire.parsing import LONGEST
+from ldp_kafka.runtime.wire.times import Unit, many_milliseconds, milliseconds
 from ldp_kafka.runtime.wire.user_ids import nfc
 from ldp_kafka.topology.paths import OUTER
 
@@ -168,14 +168,8 @@ def _ids(found: Sequence[str], joined: str) -> Ids | None:
 def _times(found: Sequence[Any], unit: Unit | None) -> NDArray[np.int64] | None:
     if set(map(type, found)) != {int}:
         return np.array([milliseconds(each, unit) for each in found], np.int64)
-    times = np.array(found, np.int64)
-    if unit is not None:
-        times, bad = many_milliseconds(times, unit)
-        return None if bad.any() else times
-    earliest, latest = int(times.min()), int(times.max())
-    if earliest < 0 or latest >= LATEST:
-        return None
-    return times if earliest >= SECONDS else np.where(times < SECONDS, times * 1000, times)
+    times, bad = many_milliseconds(np.array(found, np.int64), unit)
+    return None if bad.any() else times
 
 
 def _values(found: Sequence[Any], fields: Fields) -> NDArray[Any] | None:
@@ -190,7 +184,7 @@ def _values(found: Sequence[Any], fields: Fields) -> NDArray[Any] | None:
         found = [number_of(each) if type(each) is str else each for each in found]
         kinds = set(map(type, found))
     if fields.codes is not None:
-        if kinds != {str}:
+        if float in kinds:  # it may have been a whole number of more than 64 bits
             return None
         values = np.array([fields.codes[name] for name in found], fields.dtype)
     elif fields.count is not None:

@@ -22,9 +22,9 @@ __all__ = ["read", "read_plain"]
 
 def read(message: bytes, fields: Fields) -> Decoded:
     """One event, an array of them, or a record of ours. BadRecord for what is none of these."""
-    record = parse_json(message)
+    record = parse_json(message, constants=True)
     if isinstance(record, dict) and MARK in record and record.get("type") != "event":
-        control = decode_json(record)
+        control = decode_json(parse_json(message))  # what is ours has none of these constants
         if control is None:
             return Decoded()  # a header
         if isinstance(control, Tick):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events
+from ldp_kafka.runtime.wire.category_names import CategoryCodes
 from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.times import SECONDS, UNITS, milliseconds
 from ldp_kafka.runtime.wire.user_ids import joined_id, one_id
@@ -73,7 +74,7 @@ class Fields:
         self.dimension = dimension
         self.count = categories if isinstance(categories, int) else None
         self.codes = (
-            {name: code for code, name in enumerate(categories)}
+            CategoryCodes(categories)
             if categories is not None and not isinstance(categories, int)
             else None
         )
@@ -108,12 +109,7 @@ class Fields:
     def one_of(self, found: Any) -> float | int:
         """A single value, or a coordinate of one. BadRecord otherwise."""
         if self.codes is not None:
-            if type(found) is not str:
-                raise BadRecord(Reason.VALUE)
-            code = self.codes.get(found)
-            if code is None:
-                raise BadRecord(Reason.CATEGORY)
-            return code
+            return self.codes.of(found)
         if self.coerce and type(found) is str:
             found = number_of(found)
         if type(found) is not int and (type(found) is not float or self.count is not None):

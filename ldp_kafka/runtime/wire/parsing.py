@@ -41,13 +41,19 @@ def _refuse(_: str) -> Any:
     raise BadRecord(Reason.NOT_FINITE)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse)
+_STRICT, _LENIENT = json.JSONDecoder(parse_constant=_refuse), json.JSONDecoder()
 
 
-def parse_json(value: bytes) -> Any:
-    """JSON, strictly: UTF-8, no NaN or infinities, at most 128 levels. BadRecord otherwise."""
+def parse_json(value: bytes, *, constants: bool = False) -> Any:
+    """JSON, strictly: UTF-8, no NaN or infinities, at most 128 levels. BadRecord otherwise.
+
+    Parameters
+    ----------
+    constants : whether ``NaN``, ``Infinity`` and ``-Infinity`` are read, as pandas and Python's
+        json write them: they matter in a field that is read, and in no other
+    """
     try:
-        found = _decoder.decode(value.decode())
+        found = (_LENIENT if constants else _STRICT).decode(value.decode())
     except BadRecord:
         raise
     except (

@@ -17,8 +17,9 @@ __all__ = ["NUDGE", "SECONDS", "UNITS", "Unit", "in_unit", "many_milliseconds", 
 
 SECONDS = 10**11
 """Where no unit is declared numbers below it are seconds (until the year 5138), others milliseconds
-(since 1973). Where one is, no number is a time before so many milliseconds: numbers of a coarser
-unit than was declared all lie there, and would become slots of January 1970.
+(since 1973). No number is a time before so many milliseconds, in whatever unit: numbers of a
+coarser unit than was declared all lie there, as do a clock that was never set, the time since a
+device was switched on, and 20240331; they would become slots of 1970.
 """
 NUDGE = 2.0**-11
 """Milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose its
@@ -54,8 +55,7 @@ def milliseconds(found: Any, unit: Unit | None = None) -> int:
 
     Raises
     ------
-    BadRecord : it is neither, or lies before 1970 or after 6428; of a number in a declared unit,
-        before March 1973
+    BadRecord : it is neither, or lies before 1970 (a number: before March 1973) or after 6428
 
     Examples
     --------
@@ -65,15 +65,12 @@ def milliseconds(found: Any, unit: Unit | None = None) -> int:
     if unit is not None and not (type(found) is str and not NUMBER.fullmatch(found)):
         return _declared(found, unit)
     if type(found) is int or type(found) is float:
-        if not 0 <= found < LATEST:
+        scaled = found
+        if found < SECONDS:
+            scaled = found * 1000 + (NUDGE if type(found) is float else 0)
+        if not SECONDS <= scaled < LATEST:
             raise BadRecord(Reason.TIME)
-        return (
-            int(found)
-            if found >= SECONDS
-            else found * 1000
-            if type(found) is int
-            else int(found * 1000 + NUDGE)
-        )
+        return int(scaled)
     if type(found) is not str:
         raise BadRecord(Reason.TIME)
     try:
@@ -103,14 +100,23 @@ def _declared(found: Any, unit: Unit) -> int:
 
 
 def many_milliseconds(
-    found: NDArray[Any], unit: Unit
+    found: NDArray[Any], unit: Unit | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """What `milliseconds` makes of each number of a declared unit, and which are no time.
+    """What `milliseconds` makes of each number, and which are no time.
 
     Parameters
     ----------
     found : (n,), int64 or float64
     """
+    if unit is None:
+        if len(found) and found.min() >= SECONDS and found.max() < LATEST:  # milliseconds
+            return found.astype(np.int64, copy=False), np.zeros(len(found), np.bool_)
+        # beyond either bound nothing is multiplied, which could overflow
+        small = (found >= SECONDS // 1000 - 1) & (found < SECONDS)
+        scaled = np.where(small, found, 0) * 1000 + (NUDGE if found.dtype == np.float64 else 0)
+        scaled = np.where(small, scaled, found)
+        good = (scaled >= SECONDS) & (scaled < LATEST)
+        return np.where(good, scaled, 0).astype(np.int64), ~good
     if found.dtype == np.float64:
         scaled = found * unit.times / unit.over + unit.nudge
         good = (scaled >= SECONDS) & (scaled < LATEST)

@@ -223,16 +223,18 @@ def test_bad_events_spend_nothing(value, time, user, reason, tmp_path):
 
 
 def test_a_clock_that_is_none(tmp_path):
-    """Is no time; one that was never set is a time of its own, in milliseconds."""
+    """Is no time, nor is one that was never set: nothing is spent in slots of 1970."""
     clock = [-1]
     with opened(tmp_path, clock=lambda: clock[0]) as client:
-        with pytest.raises(BadRecord, match=r"^time: "):
-            client.report(1.0)
-        clock[0] = 10 * SLOT
-        assert client.report(1.0) == "sent"
+        for clock[0] in (-1, 0, 10 * SLOT, 10**11 - 1, 2**47):
+            with pytest.raises(BadRecord, match=r"^time: "):
+                client.report(1.0)
+        for time in (0, 120, 20_240_331, 0.5):
+            with pytest.raises(BadRecord, match=r"^time: "):
+                client.report(1.0, time)
         clock[0] = NOW
         assert client.report(1.0) == "sent"
-    assert [report.slot for report in sent(client._queue._producer)] == [10, NOW // SLOT]
+    assert [report.slot for report in sent(client._queue._producer)] == [NOW // SLOT]
 
 
 @given(st.sampled_from(["iso", "datetime", "seconds", "milliseconds", "numpy"]))

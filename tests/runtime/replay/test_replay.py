@@ -476,6 +476,81 @@ def test_where_ticks_alone_close_slots_each_partition_gets_one_a_slot():
     assert run.counts["events"] == 48 and not run.counts.get("late")
 
 
+TIMES = {
+    "2023-11-14T22:13:20Z": 1_700_000_000_000,
+    "2023-11-14 22:13:20.123456": 1_700_000_000_123,
+    "20231114T221320Z": 1_700_000_000_000,
+    "2023-11-13T24:00:00Z": 1_699_920_000_000,
+    "2023-11-14": 1_699_920_000_000,
+    "2023-W46-2T22:13:20+0000": 1_700_000_000_000,
+}
+
+
+def test_text_times_are_read_as_the_workers_read_them(tmp_path):
+    """By one grammar, in a table and in a CSV file, zones or not, and row by row."""
+    table = pa.table({"user": ["a"] * len(TIMES), "value": [1.0] * len(TIMES), "time": [*TIMES]})
+    path = tmp_path / "times.csv"
+    path.write_text("user,value,time\n" + "".join(f"a,1,{text}\n" for text in TIMES), "utf-8")
+    for source in (
+        from_table(topology(), table, "user", "value", "time"),
+        read_file(topology(), path),
+    ):
+        assert [time for each in source.slots for time in each.times.tolist()] == sorted(
+            TIMES.values()
+        )
+    for text in ("2023-11-14T22.5", "2023-11-14+01:00", "2023-11-14_22:13"):
+        bad = table.set_column(2, "time", pa.array(["2023-11-14", *[text] * (len(TIMES) - 1)]))
+        with pytest.raises(ConfigurationError, match="row 2: column time must be readable as a"):
+            from_table(topology(), bad, "user", "value", "time")
+
+
+def test_float_times_keep_their_last_millisecond():
+    """A thousand times it is a little less than the milliseconds, as it is for the workers."""
+    table = pa.table({"user": ["a"], "value": [1.0], "time": [1_083_823_533.896]})
+    source = from_table(topology(), table, "user", "value", "time")
+    assert [each.times.tolist() for each in source.slots] == [[1_083_823_533_896]]
+
+
+@cases("kind", ["words", "views", "numbers", "decimals"])
+def test_columns_of_files_that_are_encoded(kind):
+    """Ids, times and names as dictionaries, views and wide numbers."""
+    ids = {
+        "words": pa.array(["17", "18"]).dictionary_encode(),
+        "views": pa.array(["17", "18"], pa.string_view()),
+        "numbers": pa.array([17, 18], pa.uint64()),
+        "decimals": pa.array([17, 18], pa.decimal128(38, 0)),
+    }[kind]
+    times = pa.array(["2023-11-14T22:13:20Z", "2023-11-14T24:00:00Z"])
+    encoded = {"words": times.dictionary_encode(), "views": times.cast(pa.string_view())}
+    table = pa.table({"user": ids, "value": [404, 200], "time": encoded.get(kind, times)})
+    made = topology(categories='["200", "404"]')
+    source = from_table(made, table, "user", "value", "time")
+    assert sorted(source.users) == ["17", "18"]
+    assert [each.values.tolist() for each in source.slots] == [["404"], ["200"]]
+
+
+@cases(("column", "said"), [
+    (pa.array([17.0, None]), r"it is double: write ids as text \(pandas gives"),
+    (pa.array([17.0]).dictionary_encode(), r"it is double: write ids as text \(pandas gives"),
+    (pa.array([True]), "it is bool: write ids as text$"),
+])  # fmt: skip
+def test_ids_with_a_point_are_refused(column, said):
+    """As in a message: 17.0 is no id."""
+    n = len(column)
+    table = pa.table({"user": column, "value": [1.0] * n, "time": [START] * n})
+    with pytest.raises(ConfigurationError, match=said):
+        from_table(topology(), table, "user", "value", "time")
+
+
+def test_a_series_of_names_in_another_spelling(tmp_path):
+    """One category, as in a message."""
+    path = tmp_path / "series.csv"
+    path.write_text("value\ne\u0301\n\u00e9\n404\n404\n", "utf-8")
+    made = topology(categories='["404", "\u00e9"]')
+    source = read_slices(made, path, 2, start_ms=START)
+    assert np.column_stack([each.values for each in source.slots]).tolist() == [[1, 1], [0, 0]]
+
+
 def test_times_that_would_be_misread_are_refused():
     """Milliseconds before 1973 look like seconds; a future beyond max_ahead is all dead letters."""
     made = topology()

@@ -5,6 +5,7 @@ may be meant; never a value.
 from __future__ import annotations
 
 import json
+import struct
 
 import pyarrow as pa
 import pytest
@@ -29,6 +30,18 @@ def plain(**fields):
     return json.dumps(fields).encode()
 
 
+def batch(**columns):
+    return write_batch("event", list(columns), list(columns.values()))
+
+
+def stream(**columns):
+    rows = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()
+
+
 # what is sent, and what the user sees of it
 BAD = {
     "text for a number": (NUMBERS, event(kwh="2.5"), "1 x value: ", "a number as text (1)"),
@@ -43,7 +56,44 @@ BAD = {
     "no user": (NUMBERS, plain(kwh=1, ts=START), "1 x user: ", "there is: nothing (1)"),
     "an empty user": (NUMBERS, event(""), "1 x user: ", "there is: empty text (1)"),
     "a long user": (NUMBERS, event("ü" * 200), "1 x user: ", "text of more than 256 bytes (1)"),
-    "a user with a point": (NUMBERS, event(17.0), "1 x user: ", "a number with a point (1)"),
+    "a user with a point": (
+        NUMBERS, event(17.0), "1 x user: ", "a number with a point: write it as text (1)",
+    ),
+    "a user of 65 bits": (
+        NUMBERS, event(2**64), "below 2**64 (17.0 has a point)",
+        "a number of 2**64 or more: write it as text (1)",
+    ),
+    "a clock that is not set": (NUMBERS, event(ts=0), "1 x time: ", "a number that is no epoch"),
+    "a day as a number": (NUMBERS, event(ts=20_240_331), "1 x time: ", "a number that is no epoch"),
+    "a bare nan": (
+        NUMBERS, b'{"meter":"a","kwh":2.5,"ts":1700000000,"temp": -nan}', "1 x not_json: ",
+        "a bare nan or inf, as C prints it",
+    ),
+    "a column of bytes": (
+        NUMBERS,
+        batch(meter=pa.array([b"a"]), kwh=pa.array([2.5]), ts=pa.array([START])),
+        "1 x user: ", "there is: a column of Arrow's binary (1)",
+    ),
+    "a column of 128 bits": (
+        NUMBERS,
+        batch(meter=pa.array(["a"]), kwh=pa.array([2.5]), ts=pa.array([START])).replace(
+            struct.pack("<i", 64), struct.pack("<i", 128)  # of the one column of whole numbers
+        ),
+        "1 x not_arrow: ", "a type that pyarrow does not know, such as whole numbers of 128 bits",
+    ),
+    "a column of spans": (
+        NUMBERS,
+        batch(meter=pa.array(["a"]), kwh=pa.array([2.5]), ts=pa.array([START], pa.duration("s"))),
+        "1 x time: ", "there is: a column of Arrow's duration[s] (1)",
+    ),
+    "a column of structs": (
+        NUMBERS,
+        stream(
+            meter=pa.array(["a"]), ts=pa.array([START]),
+            kwh=pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([{TEXT: 1}])),
+        ),
+        "1 x value: ", "there is: a column of Arrow's nested type (1)",
+    ),
     "half a character": (NUMBERS, event("\ud800"), "1 x user: ", "text with half a character (1)"),
     "a time beyond floats": (NUMBERS, event(ts=10**400), "1 x time: ", "there is: a number (1)"),
     "a time without an end": (NUMBERS, event(ts=1e308) , "1 x time: ", "a number with a point (1)"),
@@ -53,7 +103,7 @@ BAD = {
     "a local date": (NUMBERS, event(ts="14.11.2023 22:00"), "1 x time: ", "there is: text (1)"),
     "another category": (NAMED, event(kwh="run"), "1 x category: ", "there is: text (1)"),
     "another spelling": (NAMED, event(kwh="Walk "), "1 x category: ", "but for upper and lower"),
-    "a category's number": (NAMED, event(kwh=1), "1 x value: ", "there is: a number (1)"),
+    "a category's number": (NAMED, event(kwh=1), "1 x category: ", "there is: a number (1)"),
     "avro": (NUMBERS, b"\0\0\0\0\x07" + TEXT.encode(), "1 x not_json: ", "registry's framing (1)"),
     "key and value": (NUMBERS, b"m1\t" + event(), "1 x not_json: ", "print.key=true prints it (1)"),
     "Python": (NUMBERS, b"{'meter': 'a'}", "1 x not_json: ", "single quotes, as Python"),
@@ -77,6 +127,16 @@ def test_what_is_seen_of_bad_messages(kind):
     assert reason in text and found in text and "line 1" in text
     (problem,) = verdict(of, message).problems
     assert problem.reason.cure in text
+
+
+def test_nan_where_nobody_looks_does_not_matter():
+    """A literal of pandas and Python's json: the event counts, and so do its neighbours."""
+    for literal in (b"NaN", b"Infinity", b"-Infinity", b"[NaN,1]"):
+        good = b'{"meter":"a","kwh":2.5,"ts":1700000000,"temp":' + literal + b"}"
+        said, _ = said_of(NUMBERS, good, good.replace(b'"ts":1700000000', b'"ts":NaN'))
+        assert "2 messages, 1 of them with events; 1 would be dead letters" in said
+        assert "1 x time: " in said
+        assert "epoch seconds" in said
 
 
 @cases("field", ["meter", "kwh", "ts", "other"])
@@ -213,7 +273,7 @@ output: {statistics: [mean]}
     good = [plain(site="a", meter=at, kwh=1, ts=START) for at in range(5)]
     lacking = [plain(site="a", metre=at, kwh=1, ts=START) for at in range(3)]
     text, said = said_of(of, *good, *lacking, plain(site="a", meter=7.5, kwh=1, ts=START))
-    assert "there is: nothing (3); a number with a point (1)" in text
+    assert "there is: nothing (3); a number with a point: write it as text (1)" in text
     assert "input.user[1]: $.meter is not in 3 of them: did you mean $.metre?" in text
     assert "users   5 ids of 9 bytes" in text and json.loads(said)["bad"] == 4
 
@@ -260,7 +320,7 @@ def test_times_of_another_unit_than_the_declared_one_are_named(declared, time, n
     of = topology(f"partitions: 1, time_unit: {declared}")
     text, _ = said_of(of, event(ts=time), event(ts=7))
     assert f"a number as of epoch {name} (input.time_unit says {declared}) (1)" in text
-    assert "; a number (1)" in text
+    assert "; a number that is no epoch: " in text
 
 
 ARRAYS = loads(

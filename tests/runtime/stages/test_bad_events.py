@@ -127,7 +127,7 @@ JSON = {
 NAMES = {
     "another category": (app("games"), "category", app("maps")),
     "a category in capitals": (app("Maps"), "category", app("maps")),
-    "a category's number where it has a name": (app(1), "value", app("maps")),
+    "a category's number where it has a name": (app(1), "category", app("maps")),
     "no category": (app(None), "value", app("maps")),
 }
 STREAM = table(pa.ipc.new_stream)

@@ -158,7 +158,7 @@ KINDS = {
         f"json: {kind}": ("names", *case)
         for kind, case in {
             "category": (text(event(value=CATEGORY)), "category"),
-            "category by number": (text(event(value=31337)), "value"),
+            "category by number": (text(event(value=31337)), "category"),
         }.items()
     },
     **{f"arrow: {kind}": ("arrow", *case) for kind, case in ARROW.items()},

@@ -499,7 +499,7 @@ output: {statistics: [frequencies]}
         made = pa.RecordBatch.from_pydict(
             {
                 "user": [f"u{i}" for i in range(30)],
-                "time": [slot * SLOT] * 30,
+                "time": [1_700_000_000_000 + slot * SLOT] * 30,
                 "value": [i % 4 for i in range(30)],
             }
         )

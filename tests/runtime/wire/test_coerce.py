@@ -118,10 +118,11 @@ def test_coordinates_of_lists():
 
 
 def test_names_of_categories_are_text():
-    """A category may be called 3."""
+    """A category may be called 3, and a number is its name."""
     reader = EventReader(*PLACES, ("1", "3"), coerce=True)
     assert said_of(reader, "3") == 1
-    assert said_of(reader, 3) is Reason.VALUE
+    assert said_of(reader, 3) == 1
+    assert said_of(reader, "03") is Reason.CATEGORY
 
 
 def test_a_topology_says_so():
@@ -147,5 +148,5 @@ def test_names_and_coerce_are_refused():
         topology(", coerce: numbers", "lpu", "categories: [a, b]", "frequencies")
     made = topology(", coerce: numbers", "lpu", "categories: 7", "frequencies")
     assert np.array_equal(
-        event_reader(made).read(b'{"user":"a","time":5,"value":"6"}').events.values, [6]
+        event_reader(made).read(b'{"user":"a","time":1700000005,"value":"6"}').events.values, [6]
     )

@@ -59,7 +59,7 @@ def test_a_new_format_is_a_line():
     assert decoded.events.times.tolist() == [1_700_000_000_000, 1_700_000_001_000]
     assert decoded.events.values.tolist() == [1.5, 3.0]
     assert decoded.bad == [(1, Reason.USER), (2, Reason.NOT_FINITE)]
-    assert reader().read(b'{"user":"a","value":1,"time":5}').events.users.texts() == ["a"]
+    assert reader().read(b'{"user":"a","value":1,"time":1700000005}').events.users.texts() == ["a"]
     topology = loads(NUMERIC.format(format="toy"))
     assert not any("one event a message" in line for line in plan(topology).warnings)
     told = schema()["$defs"]["input"]["properties"]["format"]
@@ -90,7 +90,7 @@ def test_what_is_of_no_other_format_is_json():
     assert reader().read(BEGINS).bad == [(0, Reason.NOT_JSON)]
 
 
-@pytest.mark.parametrize("others", [[], [b'{"user":"a","value":1,"time":5}']])
+@pytest.mark.parametrize("others", [[], [b'{"user":"a","value":1,"time":1700000005}']])
 def test_a_message_is_asked_of_its_own_format_only(monkeypatch, others):
     """A run of Arrow batches was tried as single JSON events first, which they never are."""
     tried = []
@@ -100,7 +100,7 @@ def test_a_message_is_asked_of_its_own_format_only(monkeypatch, others):
         return event_json.read_plain(messages, fields)
 
     monkeypatch.setitem(FORMATS, "json", FORMATS["json"]._replace(read_plain=plain))
-    batch = event_batch(["b", "c"], [5, 6], [1.5, 2.5])
+    batch = event_batch(["b", "c"], [1_700_000_005, 1_700_000_006], [1.5, 2.5])
     found = reader().read_run([batch, *others, None, batch])
     assert tried == others
     assert found.events.users.texts() == ["b", "c", *["a" for _ in others], "b", "c"]

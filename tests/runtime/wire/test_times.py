@@ -12,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp_kafka.errors import Reason
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.local import run
+from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay import from_arrays, messages
 from ldp_kafka.runtime.wire.events import EventReader, event_reader
 from ldp_kafka.runtime.wire.parsing import LATEST
@@ -130,6 +133,31 @@ def test_without_a_unit_text_is_no_number():
     assert time_of(None, '"1700000000"') is Reason.TIME
     assert time_of(None, "1700000000") == 1_700_000_000_000
     assert time_of(None, "1700000000123456") is Reason.TIME
+
+
+@pytest.mark.parametrize("unset", [0, 0.0, 120, 86_399, 20_240_331, 10**8 - 1])
+def test_a_clock_that_was_never_set_makes_no_slots(unset):
+    """One such event is a dead letter. It was a slot of 1970, and a release of each one up to now,
+    of which at most a thousand and one are written.
+    """
+    made = loads(
+        """
+topology: meters
+input: {slot: 1d, partitions: 1, create: false, lateness: 0}
+privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}
+output: {statistics: [mean]}
+"""
+    )
+    sent = [
+        json.dumps({"user": user, "value": 2.5, "time": time}).encode()
+        for user, time in (("a", unset), ("a", NOON), ("b", NOON + 1), ("b", NOON + 86_400_000))
+    ]
+    log = [Message(at, -1, text) for at, text in enumerate(sent)]
+    found = run(made, edge_randomness(made, bytes(range(32)), "here"), [log])
+    [slot] = [json.loads(record.value) for record in found.releases]
+    assert (slot["start"], slot["reports"]) == ("2026-03-01T00:00:00Z", 2)
+    [letter] = [json.loads(record.value) for record in found.dead_letters]
+    assert (letter["offset"], letter["reason"]) == (0, "time")
 
 
 def test_units_are_those_of_the_schema():

@@ -43,6 +43,7 @@ from ldp_kafka.runtime.wire.records import decode_json, encode_json, header
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests.depth import depth
 
+NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 FINGERPRINT = "0123456789abcdef" * 2
 SHARED = {
     "fingerprint": FINGERPRINT,
@@ -634,7 +635,7 @@ def test_of_a_field_said_twice_the_last_counts():
     """As in every JSON parser: nothing is added up, nothing is reported twice."""
     assert lk.decode(b'{"ldp_kafka":1,"type":"tick","time":1,"time":2}') == [lk.Tick(2)]
     decoded = EventReader(("user",), ("value",), ("time",)).read(
-        b'{"user":"a","time":1,"value":1,"value":2}'
+        b'{"user":"a","time":1700000000,"value":1,"value":2}'
     )
     assert decoded.events.values.tolist() == [2.0]
 
@@ -777,7 +778,7 @@ def test_a_dictionary_is_no_bomb(kind):
     n = 500_000
     long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array(["x" * 256_000]))
     short = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array(["a"]))
-    times = pa.array(np.ones(n, np.int8))
+    times = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array([NOON]))
     columns = (
         {"user": long, "time": times, "value": short}
         if kind == "user"
@@ -800,12 +801,16 @@ def test_a_dictionary_is_no_bomb(kind):
 def test_several_batches_are_one_message():
     """Rows count through all of them; dictionaries may change on the way."""
     one = pa.RecordBatch.from_pydict(
-        {"user": pa.array(["a", "b"]).dictionary_encode(), "time": [1, 2], "value": [0.5, 1.5]}
+        {
+            "user": pa.array(["a", "b"]).dictionary_encode(),
+            "time": [NOON, NOON + 1],
+            "value": [0.5, 1.5],
+        }
     )
     two = pa.RecordBatch.from_pydict(
         {
             "user": pa.array(["c", "a", ""]).dictionary_encode(),
-            "time": [3, 4, 5],
+            "time": [NOON + 2, NOON + 3, NOON + 4],
             "value": [2.5, 3.5, 4.5],
         }
     )
@@ -896,7 +901,11 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 def test_any_column_type_is_read_or_refused(odd):
     """In the place of each field, beside the fields, and in two batches."""
-    good = {"user": pa.array(["a", "b"]), "time": pa.array([1, 2]), "value": pa.array([0.5, 1.5])}
+    good = {
+        "user": pa.array(["a", "b"]),
+        "time": pa.array([NOON, NOON + 1]),
+        "value": pa.array([0.5, 1.5]),
+    }
     for name in (*good, "extra"):
         columns = {**good, name: ODD[odd]}
         for metadata in (
@@ -933,7 +942,7 @@ def test_columns_that_lie_are_refused(true, lie):
     """Arrow validates them before numpy sees them."""
     columns = {
         "user": pa.array(["abc", "defghi"]),
-        "time": pa.array([55, 66]),
+        "time": pa.array([1_700_000_055, 1_700_000_066]),
         "value": pa.array([0.5, 1.5]),
     }
     columns["extra"] = pa.DictionaryArray.from_arrays(
@@ -976,7 +985,7 @@ def test_any_json_in_any_field_is_read_or_refused(good, data):
     survives(json.dumps(good | {name: data.draw(json_values)}).encode())
     survives(
         json.dumps(
-            {"user": "u", "time": 1, "value": 1}
+            {"user": "u", "time": 1_700_000_000, "value": 1}
             | {data.draw(st.sampled_from(["user", "time", "value"])): data.draw(json_values)}
         ).encode()
     )
