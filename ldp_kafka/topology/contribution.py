@@ -25,9 +25,10 @@ class Contribution(NamedTuple):
     Notes
     -----
     Neighbours are two logs that differ in one event of a slot that has others, or is 0 without them
-    (`input.streams`): it is replaced, or there in one log only. Without a low end below 0 a sum moves by at most ``most`` in either case,
-    and so does a count if ``most`` is 1 or more. With one an event is worth -``most`` to ``most``:
-    it moves a sum by ``most`` if it comes or goes, and by twice as much if another takes its place.
+    (`input.streams`): it is replaced, or there in one log only. Without a low end below 0 a sum
+    moves by at most ``most`` in either case, and so does a count if ``most`` is 1 or more. With one
+    an event is worth -``most`` to ``most``: it moves a sum by ``most`` if it comes or goes, and by
+    twice as much if another takes its place.
     """
 
     most: float
