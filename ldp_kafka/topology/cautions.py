@@ -13,7 +13,7 @@ from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import Prediction
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
-from ldp_kafka.topology.sections import ADDED, Input
+from ldp_kafka.topology.sections import EMPTY_IS_ZERO, Input
 
 __all__ = ["since_start", "size", "warnings"]
 
@@ -155,7 +155,7 @@ def _curator_warnings(source: Input) -> Iterator[str]:
         )
     if not source.zeros:
         cure = "; per_slot sum or count, with input.streams, hides it: such a slot is 0"
-        if source.per_slot in ADDED:
+        if source.per_slot in EMPTY_IS_ZERO:
             cure = "; with input.streams and input.start such a slot is 0"
         yield (
             "a slot of a stream without an event is not released, which shows that nobody was there"

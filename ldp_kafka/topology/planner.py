@@ -46,6 +46,7 @@ RELEASE_BYTES = 600  # of a stream, in JSON
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
+LAST_BYTES = 8  # of its last slot at the snapshot before, which the edge has too
 PANE_BYTES = 32  # of a value that waits for its slot to close, with its user's digest; a number
 NUMBER_BYTES = 8  # of each one more, where it is a list, or made of two sums
 
@@ -255,6 +256,7 @@ def plan(
     state = DIGEST_BYTES + sum(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
     )
+    state += 0 if topology.curated or topology.flow.raw is None else LAST_BYTES
     state += 0 if rounds is None else rounds.held
     numbers = method.dimension or 1
     waits = PANE_BYTES + NUMBER_BYTES * (numbers * (2 if topology.grid is not None else 1) - 1)

@@ -29,6 +29,7 @@ __all__ = [
     "ADDED",
     "AT_ONCE",
     "COUNT",
+    "EMPTY_IS_ZERO",
     "EVENTS",
     "MOST_SLOTS",
     "OF_CODES",
@@ -55,7 +56,7 @@ OF_CODES = ("first", "last")
 """By ``input.per_slot``: what has a meaning for categories."""
 COUNT = "count"
 """By ``input.per_slot``: what is one number, whatever the values are; so never of lists."""
-ADDED = ("sum", COUNT)
+EMPTY_IS_ZERO = ("sum", COUNT)
 """By ``input.per_slot``: what is 0 in a slot without an event."""
 MOST_SLOTS = 1000
 """Of ``input.lateness``, and of ``input.hold``."""
@@ -266,7 +267,7 @@ class Input(Checked):
     @property
     def zeros(self) -> bool:
         """Whether a slot of a stream without an event is 0, and not without a value."""
-        return bool(self.streams) and self.per_slot in ADDED
+        return bool(self.streams) and self.per_slot in EMPTY_IS_ZERO
 
     @property
     def before_start(self) -> int:
@@ -437,7 +438,8 @@ class Input(Checked):
                 "input.start",
                 (
                     "must be given only with input.streams and per_slot"
-                    f" {' or '.join(ADDED)}: elsewhere the first slot is that of the first event"
+                    f" {' or '.join(EMPTY_IS_ZERO)}: elsewhere the first slot is that of the first"
+                    " event"
                 ),
             )
         elif self.start_ms is not None and not self.start_ms >= 0:

@@ -151,7 +151,8 @@ SAYS = {
         (
             "all of the 16 messages of meters.raw are dead letters: user: the user is missing,"
             " empty, longer than 256 bytes, or neither text nor a whole number; let input.user name"
-            " the field that has the id, and send it in every event (also value)"
+            " the field that has the id, and send it in every event; write any other number as"
+            " text (also value)"
         ),
     ),
     "dead_letters: ticks too": (
