@@ -149,8 +149,9 @@ PUBLIC = {
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
     """,
     "the inputs and data of whoever tests, audits or evaluates": """
-        audits.bits.Bit audits.bits.BitsResult audits.bound._Event audits.preimage.Part
-        audits.result.AuditResult audits.result.Bin audits.result.Hits audits.views.View
+        audits.bits.Bit audits.bits.BitsResult audits.events.Event audits.events._Best
+        audits.events._Sorted audits.preimage.Part audits.result.AuditResult audits.result.Bin
+        audits.result.Hits audits.result.Power audits.rows._Table audits.views.View
         checks.client_trial.ClientTrial checks.deal.Draw checks.enumeration.Outcomes
         checks.delay.draws.Asked checks.delay.outcomes.WindowOutcomes checks.delay.trial.DelayTrial
         checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block

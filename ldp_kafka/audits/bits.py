@@ -98,7 +98,7 @@ def audit_bits(
     >>> first, second = rng.random((2, 10_000, 3)) < 0.3
     >>> first[:, 2] = True  # a bit that is never cleared
     >>> audit_bits(first, second, claimed=1.0).lines()[0]
-    'bit 2: epsilon is at least 6.032 with confidence 99.9999 % (claimed 1): VIOLATED'
+    'bit 2: epsilon is at least 6.878 with confidence 99 % (claimed 1): VIOLATED'
     """
     check_settings(claimed, 0.0, alpha)
     a, b = as_reports(first), as_reports(second)

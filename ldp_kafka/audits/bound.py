@@ -1,74 +1,42 @@
 """A lower bound on epsilon from reports alone (Ding et al., CCS 2018; Jagielski et al., NeurIPS
-2020; Gilani et al. 2020).
+2020; Gilani et al. 2020), as a game of guesses (Steinke, Nasr and Jagielski, NeurIPS 2023).
 
-For a mechanism that is (epsilon, delta)-private P[S | x] <= e^epsilon P[S | x'] + delta for any set
-S of reports, so that epsilon >= ln((P[S | x] - delta) / P[S | x']). A quarter of the reports ranks
-sets, another quarter chooses one of them and a direction, and the other half counts it: the choice
-costs no confidence. Both probabilities are bounded by Clopper and Pearson's intervals with alpha /
-2 each, so that both hold together with probability 1 - alpha, whatever the mechanism and however
-small the number of reports.
+A fair coin picks an input; the auditor sees a report of it, and guesses the input or abstains. Of
+an epsilon-private mechanism each guess is right with probability at most e^epsilon / (e^epsilon +
+1), by Bayes' rule. So Clopper and Pearson's lower bound of that probability bounds epsilon, for
+every mechanism and every number of reports. An (epsilon, delta)-private mechanism may show its
+input with probability delta, and is epsilon-private else (Kairouz, Oh and Viswanath, ICML 2015): as
+many right guesses as delta allows are taken off first.
+
+The coin deals each pair of reports, one of each input, to two halves. Each half chooses two events
+to guess by (`events`), and the other half counts them: alpha is shared among the four counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
-from math import log
+from math import inf, isqrt, log
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.audits import binomial
-from ldp_kafka.audits.result import AuditResult, Bin, Hits
-from ldp_kafka.audits.views import VIEWS, Codes, View, as_reports, views_of
+from ldp_kafka.audits.events import Event, Pair, choose
+from ldp_kafka.audits.result import AuditResult, Bin, Hits, Power
+from ldp_kafka.audits.rows import views_of
+from ldp_kafka.audits.views import VIEWS, Codes, View, as_reports
 
-__all__ = ["ALPHA", "audit_reports", "check_settings", "parts_of"]
+__all__ = ["ALPHA", "audit_reports", "check_settings", "halves_of"]
 
-ALPHA = 1e-6
-CUTS = 256  # sets of one family that are tried
+ALPHA = 0.01
 DRAWN = 41  # bins of the plot
 FEWEST = 16  # reports of each input
-
-
-@dataclass(frozen=True)
-class _Event:
-    """A set of a view's numbers, chosen among its family: the first ``cut`` in an order, or the
-    others.
-    """
-
-    view: View
-    order: NDArray[np.intp]
-    cut: int
-    complement: bool
-    swapped: bool
-    """Whether the second input makes it likelier."""
-    score: float = field(compare=False)
-    ranked: bool
-    """Whether the order is by likelihood ratio."""
-
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        inside = np.zeros(self.view.size, bool)
-        inside[self.order[: self.cut]] = True
-        return ~inside if self.complement else inside
-
-    def say(self) -> str:
-        if not self.ranked:
-            return self.view.say(self.cut, others=self.complement)
-        inside = np.flatnonzero(self.mask)
-        if (
-            len(inside) == 1
-            and self.view.exact
-            and self.view.edges is not None
-            and 1 <= inside[0] <= len(self.view.edges)
-        ):
-            return f"{self.view.name} equal to {self.view.edges[inside[0] - 1]:.4g}"
-        return (
-            f"{self.view.name}: a union of classes, those of the"
-            f" {'largest' if self.complement != self.swapped else 'smallest'} likelihood ratios"
-        )
+MISSED = 0.05  # of the losses that the power states
+POWER_AT = (0.01, 0.001)  # shares of the reports, beside the event's own
+_COIN = 0xB5AD4ECEDA1CE2A9  # seed of the coin, on which no report depends
 
 
 def audit_reports(
@@ -87,7 +55,8 @@ def audit_reports(
     Parameters
     ----------
     first, second : reports of each input, drawn independently: numbers or labels (n,), rows of
-        numbers (n, k), or packed bits (uint8, (n, bytes))
+        numbers (n, k), or packed bits (uint8, (n, bytes)); of the longer, the first as many as the
+        shorter has
     claimed : the epsilon that is promised, for the verdict
     delta : the promised delta
     alpha : the probability with which the bound may be above the true loss
@@ -110,7 +79,7 @@ def audit_reports(
         ...
     ValueError: the reports of the two inputs must be of one kind
     >>> audit_reports(first < 0.5, second < 0.1, claimed=1.0).verdict
-    'epsilon is at least 1.549 with confidence 99.9999 % (claimed 1): VIOLATED'
+    'epsilon is at least 1.583 with confidence 99 % (claimed 1): VIOLATED'
     """
     check_settings(claimed, delta, alpha)
     a, b = as_reports(first), as_reports(second)
@@ -120,19 +89,21 @@ def audit_reports(
         or _boolean(first) != _boolean(second)
     ):
         raise ValueError("the reports of the two inputs must be of one kind")
-    if a.dtype != b.dtype and a.ndim == 1:
+    if a.ndim == 2 and _bits(a) and _bits(b):
+        a, b = np.packbits(a.astype(bool), axis=1), np.packbits(b.astype(bool), axis=1)
+    if a.dtype != b.dtype:
         a, b = a.astype(common := np.promote_types(a.dtype, b.dtype)), b.astype(common)
     if min(len(a), len(b)) < FEWEST:
         raise ValueError(f"an audit needs at least {FEWEST} reports of each input")
-    (rank_a, choose_a, test_a), (rank_b, choose_b, test_b) = parts_of(a), parts_of(b)
-    best: _Event | None = None
-    for view in (*views_of(rank_a, rank_b, views), *more):
-        event = _choose(view, (rank_a, rank_b), (choose_a, choose_b), delta, alpha, never=never)
-        if best is None or event.score > best.score:
-            best = event
-    if best is None:
-        raise ValueError("nothing to look at: these reports have none of these views")
-    return _result(best, test_a, test_b, claimed, delta, alpha)
+    found: list[AuditResult] = []
+    for learnt, counted in (halves := halves_of(a, b)):
+        looked = (*views_of(*learnt, views), *more)
+        if not looked:
+            raise ValueError("nothing to look at: these reports have none of these views")
+        chosen = choose(looked, learnt, claimed, delta, alpha / len(halves), never=never)
+        found += [_result(event, counted, claimed, delta, part) for event, part in chosen]
+    best = max(found, key=lambda each: each.epsilon_lower)
+    return replace(best, alpha=alpha, power=_powers(best, best.alpha / (2 if delta else 1)))
 
 
 def check_settings(claimed: float | None, delta: float, alpha: float) -> None:
@@ -145,143 +116,112 @@ def check_settings(claimed: float | None, delta: float, alpha: float) -> None:
         raise ValueError("alpha must lie between 0 and 1")
 
 
-def parts_of(reports: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The reports that rank, those that choose, and those that are counted: a quarter, a quarter
-    and half, dealt in turn, so that slow drifts reach all.
+def halves_of(first: NDArray[Any], second: NDArray[Any]) -> list[tuple[Pair, Pair]]:
+    """Both ways to learn from one half of the reports and to count the other.
+
+    A coin deals each pair of reports, so that each report of a half is of either input with
+    probability 1 / 2, and slow drifts reach both halves. To learn from, each half gives equally
+    many reports of both inputs: how many fell to it would tell how the coin fell for the other
+    half. A coin that leaves fewer than that is thrown again: alpha grows by 1 in 10,000.
     """
-    return reports[0::4], reports[1::4], np.concatenate([reports[2::4], reports[3::4]])
+    n = min(len(first), len(second))
+    few, throws = max(n // 2 - 2 * isqrt(n), n // 4), np.random.default_rng(_COIN)
+    coin = np.zeros(n, bool)
+    while not few <= coin.sum() <= n - few:
+        coin = throws.random(n) < 0.5
+    halves = [(first[:n][side], second[:n][~side]) for side in (coin, ~coin)]
+    learnt = [(a[:few], b[:few]) for a, b in halves]
+    return [(learnt[0], halves[1]), (learnt[1], halves[0])]
 
 
 def _boolean(reports: Any) -> bool:
     return bool(np.asarray(reports).dtype.kind == "b")
 
 
-def _counts(view: View, reports: NDArray[Any]) -> Codes:
-    counts: Codes = np.bincount(view.code(reports), minlength=view.size)
-    return counts
-
-
-def _choose(
-    view: View,
-    rank: tuple[NDArray[Any], NDArray[Any]],
-    choose: tuple[NDArray[Any], NDArray[Any]],
-    delta: float,
-    alpha: float,
-    *,
-    never: bool,
-) -> _Event:
-    """The set of this view that promises the largest bound."""
-    a, b = (_counts(view, reports) for reports in choose)
-    n_a, n_b = len(choose[0]), len(choose[1])
-    best: _Event | None = None
-    for order, ranked in _orders(view, *(_counts(view, reports) for reports in rank)):
-        below_a, below_b = np.cumsum(a[order]), np.cumsum(b[order])
-        cuts = _cuts(below_a + below_b)
-        below_a, below_b = below_a[cuts], below_b[cuts]
-        hits = ((below_a, n_a - below_a), (below_b, n_b - below_b))
-        lows = _lows(hits, (n_a, n_b), alpha)
-        for complement in (0, 1):
-            for swapped in (0, 1):
-                others = 1 - swapped
-                # the misses of a set are the hits of its complement
-                top, bottom = lows[swapped, complement] - delta, 1 - lows[others, 1 - complement]
-                scores = np.where(
-                    top > 0, np.log(np.maximum(top, 1e-300)) - np.log(bottom), -np.inf
-                )
-                if never:
-                    scores = np.where(hits[others][complement] == 0, scores, -np.inf)
-                at = int(scores.argmax())
-                if best is None or scores[at] > best.score:
-                    best = _Event(
-                        view,
-                        order,
-                        int(cuts[at]) + 1,
-                        bool(complement),
-                        bool(swapped),
-                        float(scores[at]),
-                        ranked,
-                    )
-    assert best is not None
-    return best
-
-
-def _orders(view: View, a: Codes, b: Codes) -> Iterator[tuple[NDArray[np.intp], bool]]:
-    """Families of nested sets: intervals, and unions in the order of the likelihood ratio."""
-    if view.ordered:
-        yield np.arange(view.size), False
-    ratio = np.log((a + 0.5) / (a.sum() + 1)) - np.log((b + 0.5) / (b.sum() + 1))
-    yield np.argsort(ratio, kind="stable"), True
-
-
-def _cuts(below: Codes) -> NDArray[np.intp]:
-    """Where to cut a family: at steps of equal mass, and at the first and last few, where rare
-    events are.
-    """
-    steps = np.flatnonzero(np.diff(below, prepend=0))  # where something was seen
-    if not len(steps):
-        return np.zeros(1, np.intp)
-    if len(steps) <= CUTS:
-        return steps
-    even = np.searchsorted(below[steps], np.linspace(0, below[-1], CUTS // 2))
-    near = np.unique(np.geomspace(1, len(steps), CUTS // 4).astype(int))
-    chosen: NDArray[np.intp] = steps[
-        np.unique(np.clip(np.concatenate([even, near - 1, len(steps) - near]), 0, len(steps) - 1))
-    ]
-    return chosen
-
-
-def _lows(
-    hits: tuple[tuple[Codes, Codes], tuple[Codes, Codes]], trials: tuple[int, int], alpha: float
-) -> NDArray[np.float64]:
-    """(input, complement, cut): what the lower bounds would be, nearly, of twice as many reports if
-    they looked like these: good enough to choose by.
-    """
-    counts = np.array(hits)
-    of = np.broadcast_to(np.array(trials)[:, None, None], counts.shape)
-    return binomial.rough_lower(2 * counts, 2 * of, alpha / 2)
+def _bits(rows: NDArray[Any]) -> bool:
+    return all(bool(((part == 0) | (part == 1)).all()) for part in (rows[:1000], rows))
 
 
 def _result(
-    event: _Event,
-    a: NDArray[Any],
-    b: NDArray[Any],
-    claimed: float | None,
-    delta: float,
-    alpha: float,
+    event: Event, reports: Pair, claimed: float | None, delta: float, alpha: float
 ) -> AuditResult:
-    if event.swapped:
-        a, b = b, a
-    counted, mask = [_counts(event.view, reports) for reports in (a, b)], event.mask
-    hits = [int(counts[mask].sum()) for counts in counted]
-    low = float(binomial.lower(hits[0], len(a), alpha / 2))
-    high = float(binomial.upper(hits[1], len(b), alpha / 2))
-    bound = log((low - delta) / high) if low > delta else 0.0
+    """The bound from reports that the event was not chosen by."""
+    way = event.direction
+    # (input, place of the order)
+    counts = np.array(
+        [np.bincount(event.view.code(each), minlength=event.view.size) for each in reports]
+    )[:, event.order]
+    for_first, for_second = counts[:, : event.first].sum(1), counts[:, event.second :].sum(1)
+    right, wrong = int(for_first[0] + for_second[1]), int(for_first[1] + for_second[0])
+    asked = [sum(map(len, reports))] * 2 if way == "both" else list(map(len, reports))
+    if way == "second":
+        asked.reverse()
+    free, sure = 0, alpha
+    if delta:
+        sure = alpha / 2
+        free = _least(lambda k: float(binomial.lower(k + 1, asked[0], sure)) >= delta, asked[0] - 1)
+    earned, total = max(right - free, 0), max(right - free, 0) + wrong
     return AuditResult(
-        max(bound, 0.0),
+        max(_odds(binomial.lower(earned, total, sure)), 0.0) if total else 0.0,
         alpha,
         claimed,
         delta,
-        "black box: the best event of half of the reports, counted in the other half;"
+        "black box: the best events of half of the reports, counted in the other half, both ways;"
         f" Clopper-Pearson; {event.view.name}",
         event.say(),
-        Hits(hits[0], len(a), low),
-        Hits(hits[1], len(b), high),
-        "second" if event.swapped else "first",
-        _bins(event, counted),
+        Hits(right, asked[0], float(binomial.lower(right, asked[0], alpha / 2))),
+        Hits(wrong, asked[1], float(binomial.upper(wrong, asked[1], alpha / 2))),
+        way,
+        _bins(event, counts),
     )
 
 
-def _bins(event: _Event, counted: list[Codes]) -> tuple[Bin, ...]:
-    """Neighbours in the event's order, pooled to a few bins of about equal mass; the event is a run
-    of them.
+def _odds(p: NDArray[np.float64]) -> float:
+    return -inf if p <= 0 else inf if p >= 1 else log(p / (1 - p))
+
+
+def _least(holds: Callable[[int], bool], most: int) -> int:
+    """The least number of 0..most at which it holds, as it does of all above; most + 1: of none."""
+    low, high = 0, most + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _powers(result: AuditResult, alpha: float) -> tuple[Power, ...]:
+    """Of as many guesses as the result has, and of few."""
+    hits = result.likelier, result.other
+    reports = hits[0].trials + (hits[1].trials if result.direction != "both" else 0)
+    shares = sum(each.hits for each in hits) / reports, *POWER_AT
+    claimed = result.claimed or 0.0
+    return tuple(Power(share, _power(round(share * reports), claimed, alpha)) for share in shares)
+
+
+def _power(guesses: int, claimed: float, alpha: float) -> float:
+    """The loss that so many guesses would show to be above the claim in 95 of 100 audits; inf where
+    they show none.
     """
-    a, b = (counts[event.order] for counts in counted)
-    total = np.cumsum(a + b)
-    cut = np.clip(np.searchsorted(total, np.linspace(0, total[-1], DRAWN)[1:-1]) + 1, 1, len(total))
-    edges = np.unique(np.concatenate([[0], cut, [event.cut], [len(total)]]))
+    if not guesses or claimed == inf:
+        return inf
+    needed = _least(lambda k: _odds(binomial.lower(k, guesses, alpha)) > claimed, guesses)
+    return inf if needed > guesses else _odds(binomial.upper(needed - 1, guesses, MISSED))
+
+
+def _bins(event: Event, counts: Codes) -> tuple[Bin, ...]:
+    """Neighbours in the event's order, pooled to a few bins of about equal mass: of each, the
+    counts of the input that is guessed from it and of the other.
+    """
+    total = np.cumsum(counts.sum(0))
+    size = len(total)
+    cut = np.clip(np.searchsorted(total, np.linspace(0, total[-1], DRAWN)[1:-1]) + 1, 1, size)
+    edges = np.unique(np.concatenate([[0, event.first, event.second, size], cut]))
     made = []
     for low, high in pairwise(edges.tolist()):
-        seen = int(a[low:high].sum()), int(b[low:high].sum())
+        seen = counts[:, low:high].sum(1).tolist()
+        if low >= event.second:
+            seen.reverse()
         if any(seen):
-            made.append(Bin(*seen, bool((high <= event.cut) != event.complement)))
+            chosen = high <= event.first or low >= event.second
+            made.append(Bin(seen[0], seen[1], chosen))
     return tuple(made)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.words import at_least, at_most
 
-__all__ = ["AuditResult", "Bin", "Hits"]
+__all__ = ["AuditResult", "Bin", "Hits", "Power"]
 
 
 class Hits(NamedTuple):
-    """How often an event was seen among the reports of one input, and what follows for its
-    probability.
+    """How often an event was seen among the reports of one input, or among all reports guesses were
+    right or wrong, and what follows for the probability.
     """
 
     hits: int
@@ -24,7 +24,9 @@ class Hits(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """A set of reports, for the plot: counts for the likelier and for the other input."""
+    """A set of reports, for the plot: counts for the input that is guessed from it, else for the
+    likelier, and for the other.
+    """
 
     likelier: int
     other: int
@@ -32,12 +34,21 @@ class Bin(NamedTuple):
     """Part of the event."""
 
 
+class Power(NamedTuple):
+    """What an audit would have found."""
+
+    share: float
+    """Of the reports of both inputs, those that are guessed by."""
+    loss: float
+    """Of epsilon; inf: none."""
+
+
 @dataclass(frozen=True)
 class AuditResult:
     """A lower bound on epsilon, with how it was found. It holds counts, no reports and no inputs.
 
-    A bound below the claim proves nothing: an audit finds faults, it cannot show that there are
-    none.
+    A bound below the claim does not prove it: an audit finds faults, it cannot show that there are
+    none. Its power says which it would have found.
     """
 
     epsilon_lower: float
@@ -55,8 +66,15 @@ class AuditResult:
     other: Hits
     """... and for the other one."""
     direction: str = "first"
-    """Which input makes it likelier."""
+    """Which input makes it likelier. ``both``: the event is two sets, one likelier for each input;
+    ``likelier`` counts right guesses by them and ``other`` wrong ones.
+    """
     bins: tuple[Bin, ...] = field(default=(), repr=False)
+    power: tuple[Power, ...] = ()
+    """Losses that the audit would have found above the claim (above 0, without one) with
+    probability 95 %: on as many reports as the event's, and on rarer ones. Empty where the finding
+    is exact.
+    """
 
     @property
     def confidence(self) -> float:
@@ -93,7 +111,12 @@ class AuditResult:
         """The verdict, and how it was reached."""
         a, b = self.likelier, self.other
         lines = [self.verdict, f"  method: {self.method}", f"  event:  {self.event}"]
-        if a.trials and b.trials:
+        if self.direction == "both":
+            lines.append(
+                f"  counts: {a.hits:,} right guesses of the input and {b.hits:,} wrong ones, from"
+                f" {a.trials:,} reports"
+            )
+        elif a.trials and b.trials:
             first, second = (
                 ("first", "second") if self.direction == "first" else ("second", "first")
             )
@@ -101,12 +124,20 @@ class AuditResult:
                 f"  counts: {a.hits:,} of {a.trials:,} reports of the {first} input, {b.hits:,} of"
                 f" {b.trials:,} of the {second}"
             )
+        if self.power:
+            losses = [
+                f"{'none' if loss == inf else at_most(loss)} on {100 * share:.3g} %"
+                for share, loss in self.power
+            ]
+            lines.append(
+                f"  power:  finds with probability 95 % a loss of {', '.join(losses)} of reports"
+            )
         return lines
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; an infinite bound is the text ``"inf"``."""
         return {
-            "epsilon_lower": "inf" if self.epsilon_lower == inf else self.epsilon_lower,
+            "epsilon_lower": _finite(self.epsilon_lower),
             "claimed": self.claimed,
             "violated": self.violated,
             "delta": self.delta,
@@ -119,7 +150,12 @@ class AuditResult:
             "likelier": self.likelier._asdict(),
             "other": self.other._asdict(),
             "bins": [each._asdict() for each in self.bins],
+            "power": [{"share": share, "loss": _finite(loss)} for share, loss in self.power],
         }
+
+
+def _finite(epsilon: float) -> float | str:
+    return "inf" if epsilon == inf else epsilon
 
 
 def _floor(bound: float) -> str:

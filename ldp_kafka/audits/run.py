@@ -66,7 +66,7 @@ def audit(
     'epsilon is infinite, for certain (claimed 1): VIOLATED'
     >>> found = audit(textbook, 0.0, 1.0, claimed=1.0, reports=100_000)  # its last bits alone
     >>> found.verdict
-    'epsilon is at least 6.809 with confidence 99.9999 % (claimed 1): VIOLATED'
+    'epsilon is at least 7.488 with confidence 99 % (claimed 1): VIOLATED'
     >>> found.event
     'power of two that divides the report (its exponent) below -53'
     """

@@ -9,11 +9,10 @@ from math import inf, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.audits.bound import ALPHA, audit_reports
 from ldp_kafka.audits.result import AuditResult, Hits
-from ldp_kafka.audits.views import View
+from ldp_kafka.audits.views import View, look_up
 from ldp_kafka.mechanisms.base import Law
 
 __all__ = ["compare_laws", "compare_supports", "view_of_laws"]
@@ -98,11 +97,13 @@ def view_of_laws(first: Law, second: Law) -> View | None:
     order = np.argsort(support)
     outputs, level = support[order], level[order]
 
-    def code(reports: NDArray[Any]) -> NDArray[np.int64]:
-        at = np.minimum(np.searchsorted(outputs, reports), len(outputs) - 1)
-        return np.where(outputs[at] == reports, level[at] + 1, 0)  # 0: no output of the law
-
-    return View("log likelihood ratio that the law states", code, len(levels) + 1, edges=levels)
+    of = np.concatenate([[0], level + 1])  # 0: no output of the law
+    return View(
+        "log likelihood ratio that the law states",
+        lambda reports: of[look_up(outputs, reports)],
+        len(levels) + 1,
+        edges=levels,
+    )
 
 
 def _only(a: Law, b: Law) -> Fraction:

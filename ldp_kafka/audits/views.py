@@ -16,11 +16,25 @@ from numpy.typing import NDArray
 
 from ldp_kafka.audits.floats import FINEST, GRAINS, PLACES, grain, last_byte, place
 
-__all__ = ["VIEWS", "View", "as_reports", "columns", "views_of"]
+__all__ = [
+    "VIEWS",
+    "Codes",
+    "Rows",
+    "View",
+    "as_reports",
+    "cell_views",
+    "columns",
+    "look_up",
+    "low_bit_views",
+    "ordered_view",
+    "value_views",
+]
 
 Codes = NDArray[np.int64]
+Rows = NDArray[Any]
 BINS = 1024  # quantiles of reports with more distinct values than
 DISTINCT = 2048
+SAID = 3  # values that an event names
 VIEWS = ("values", "low bits", "whole rows", "scores")
 
 
@@ -38,15 +52,28 @@ class View:
     exact: bool = False
     """Whether each number is one value."""
 
-    def say(self, below: int, *, others: bool) -> str:
-        """The set of numbers below ``below``, or the others, in words and to four digits."""
+    def say(self, classes: NDArray[np.intp]) -> str:
+        """A set of numbers, sorted, in words and to four digits."""
+        others = f"{self.name}: {len(classes)} of {self.size} classes"
         if self.edges is None:
-            return (
-                f"{self.name}: {'all but ' if others else ''}the first {below} of {self.size}"
-                " classes"
-            )
-        edge = self.edges[min(below, len(self.edges)) - 1]
-        return f"{self.name} {'of at least' if others else 'below'} {edge:.4g}"
+            return others
+        last = len(self.edges)
+        values = classes[(classes > 0) & (classes <= last)] - 1
+        if self.exact and 0 < len(values) <= SAID:
+            return f"{self.name} equal to {' or '.join(map(_digits, self.edges[values].tolist()))}"
+        low, high = int(classes[0]), int(classes[-1])
+        if not self.ordered or high - low >= len(classes) or low > last:
+            return others
+        if not low:
+            return f"{self.name} below {_digits(self.edges[high])}" if high < last else others
+        at_least = _digits(self.edges[low - 1])
+        if high >= last:
+            return f"{self.name} of at least {at_least}"
+        return f"{self.name} from {at_least} to {_digits(self.edges[high])}"
+
+
+def _digits(edge: Any) -> str:
+    return edge if isinstance(edge, str) else f"{edge:.4g}"
 
 
 def as_reports(reports: Any) -> NDArray[Any]:
@@ -55,7 +82,7 @@ def as_reports(reports: Any) -> NDArray[Any]:
     """
     found = np.asarray(reports)
     if found.dtype.kind == "b":
-        found = found.astype(np.int64)
+        found = found.astype(np.int8)
     if found.ndim > 2:
         found = found.reshape(len(found), -1)
     if found.ndim == 2 and found.shape[1] == 1 and found.dtype != np.uint8:
@@ -81,39 +108,41 @@ def columns(reports: NDArray[Any]) -> Iterator[NDArray[Any]]:
             yield (byte >> np.uint8(shift)) & np.uint8(1)
 
 
-def views_of(
-    first: NDArray[Any], second: NDArray[Any], names: tuple[str, ...] = VIEWS
+def value_views(reports: NDArray[Any]) -> list[View]:
+    """Each value by itself, and, where they are many and have an order, quantiles."""
+    ordered = [] if reports.dtype.kind in "US" else [ordered_view(reports, "values")]
+    if ordered and ordered[0].exact:
+        return ordered
+    return ordered + cell_views("values", lambda found: found, reports)
+
+
+def cell_views(
+    name: str, key: Callable[[NDArray[Any]], NDArray[Any]], reports: NDArray[Any]
 ) -> list[View]:
-    """All views of a kind of report, fitted to reports of two inputs."""
-    both = np.concatenate([first, second])
-    if both.ndim == 1:
-        found = [_values(both, "values")] if "values" in names else []
-        if both.dtype == np.float64 and "low bits" in names:
-            found += _low_bits()
-        return found
-    value_views = [_values(column, "values") for column in columns(both)]
-    found = []
-    if "scores" in names:
-        found.append(_scores(first, second, value_views, "scores of all columns"))
-    if "low bits" in names and both.dtype == np.float64:
-        found.append(
-            _scores(first, second, [_low_bits()[0]] * both.shape[1], "low bits of all columns")
+    """A class for each key that was seen; none where hardly any was seen twice."""
+    keys = np.sort(key(reports))  # np.unique hashes, which is slower where most are distinct
+    known = keys[np.append(True, keys[1:] != keys[:-1])]
+    if 2 * len(known) > len(keys):
+        return []
+    return [
+        View(
+            name,
+            lambda found: look_up(known, key(found)),
+            len(known) + 1,
+            ordered=False,
+            edges=known if reports.ndim == 1 else None,
+            exact=True,
         )
-    if "whole rows" in names:
-        found += _rows(both, value_views)
-        if both.dtype == np.uint8:
-            found.append(
-                View(
-                    "number of bits set",
-                    lambda rows: _sums(columns(rows)),
-                    8 * both.shape[1] + 1,
-                    edges=np.arange(1, 8 * both.shape[1] + 1),
-                )
-            )
-    return found
+    ]
 
 
-def _values(reports: NDArray[Any], name: str) -> View:
+def look_up(known: NDArray[Any], found: NDArray[Any]) -> Codes:
+    """The place of each value among the sorted ``known`` ones, from 1; 0: not among them."""
+    at = np.minimum(np.searchsorted(known, found), len(known) - 1)
+    return np.where(known[at] == found, at + 1, 0)
+
+
+def ordered_view(reports: NDArray[Any], name: str) -> View:
     """Distinct values where they are few, else quantiles; values that hold a quantile or more have
     a class of their own, as has NaN.
     """
@@ -134,10 +163,7 @@ def _values(reports: NDArray[Any], name: str) -> View:
             at[np.isnan(found)] = len(edges) + 1
         return at
 
-    labels = edges.dtype.kind in "US"
-    return View(
-        name, code, len(edges) + 2, ordered=not labels, edges=None if labels else edges, exact=exact
-    )
+    return View(name, code, len(edges) + 2, edges=edges, exact=exact)
 
 
 def _distinct(reports: NDArray[Any]) -> NDArray[Any]:
@@ -145,7 +171,7 @@ def _distinct(reports: NDArray[Any]) -> NDArray[Any]:
     return few if len(few) > DISTINCT else np.unique(reports)
 
 
-def _low_bits() -> list[View]:
+def low_bit_views() -> list[View]:
     """What a report's last bits tell: the power of two that it is a whole multiple of, alone and
     beside its own size, and the last eight bits.
     """
@@ -164,57 +190,3 @@ def _low_bits() -> list[View]:
         ),
         View("last eight bits", last_byte, 256, ordered=False),
     ]
-
-
-def _scores(first: NDArray[Any], second: NDArray[Any], of_columns: list[View], name: str) -> View:
-    """Sums over the columns of the log likelihood ratios of their classes: the best event where
-    columns are independent.
-    """
-    tables = []
-    for view, ours, theirs in zip(of_columns, columns(first), columns(second), strict=True):
-        a, b = (
-            np.bincount(view.code(column), minlength=view.size) + 0.5 for column in (ours, theirs)
-        )
-        tables.append(np.log(a / a.sum()) - np.log(b / b.sum()))
-
-    def score(rows: NDArray[Any]) -> NDArray[np.float64]:
-        total = np.zeros(len(rows))
-        for view, table, column in zip(of_columns, tables, columns(rows), strict=True):
-            total += table[view.code(column)]
-        return np.round(total, 9)
-
-    inner = _values(score(np.concatenate([first, second])), name)
-    return View(name, lambda rows: inner.code(score(rows)), inner.size, edges=inner.edges)
-
-
-def _rows(both: NDArray[Any], of_columns: list[View]) -> list[View]:
-    """The row as one number, where it fits into one."""
-    sizes = [view.size for view in of_columns]
-    if (len(sizes) if both.dtype == np.uint8 else sum(np.log2(sizes))) > 61:
-        return []
-
-    def mixed(rows: NDArray[Any]) -> Codes:
-        total = np.zeros(len(rows), np.int64)
-        for view, size, column in zip(of_columns, sizes, columns(rows), strict=True):
-            total = (
-                total * 2 + column if rows.dtype == np.uint8 else total * size + view.code(column)
-            )
-        return total
-
-    inner = _values(mixed(both), "whole rows")
-    return [
-        View(
-            "whole rows",
-            lambda rows: inner.code(mixed(rows)),
-            inner.size,
-            ordered=False,
-            exact=inner.exact,
-        )
-    ]
-
-
-def _sums(parts: Iterator[NDArray[Any]]) -> Codes:
-    total: Any = 0
-    for part in parts:
-        total = total + part.astype(np.int64)
-    return np.asarray(total)

@@ -36,7 +36,7 @@ def test_a_right_one():
     """The two bits that differ lose half of epsilon each, the others nothing; together they keep
     epsilon, and come close to it.
     """
-    found = audit_bits(reports(1), reports(7), claimed=1.0)
+    found = audit_bits(reports(1), reports(7), claimed=1.0, alpha=1e-6)
     assert not found.violated
     assert 0.4 < found.worst.epsilon_lower <= 0.5
     assert 0.8 < found.composed.epsilon_lower <= 1.0
@@ -60,7 +60,9 @@ def test_a_broken_one(change, bit):
 def test_too_likely_in_all_bits_a_little():
     """Each bit keeps the claim, all together do not."""
     rng = np.random.default_rng()
-    found = audit_bits(rng.random((N, 16)) < 0.55, rng.random((N, 16)) < 0.45, claimed=1.0)
+    found = audit_bits(
+        rng.random((N, 16)) < 0.55, rng.random((N, 16)) < 0.45, claimed=1.0, alpha=1e-6
+    )
     assert not found.worst.violated
     assert found.composed.violated
     assert found.violated
@@ -69,7 +71,9 @@ def test_too_likely_in_all_bits_a_little():
 
 def test_unused_bits_are_named():
     """Ten categories need two bytes; six bits of them are always 0."""
-    found = audit_bits(reports(0, categories=10), reports(9, categories=10), claimed=1.0)
+    found = audit_bits(
+        reports(0, categories=10), reports(9, categories=10), claimed=1.0, alpha=1e-6
+    )
     assert found.constant == tuple(range(10, 16))
     assert not found.violated
 
@@ -78,7 +82,7 @@ def test_plain_columns_and_nonsense():
     """0 and 1 in any dtype; nothing else."""
     rng = np.random.default_rng()
     both = (rng.random((2, 1000, 3)) < 0.5).astype(float)
-    assert not audit_bits(*both, claimed=1.0).violated
+    assert not audit_bits(*both, claimed=1.0, alpha=1e-6).violated
     with pytest.raises(ValueError, match="packed bits"):
         audit_bits(both[0] * 2, both[1])
     with pytest.raises(ValueError, match="one kind"):
@@ -97,6 +101,6 @@ def test_ours(name):
     first, second = (
         partial(m.perturb, randomness=lk.randomness.system())(np.full(N, x)) for x in (0, 19)
     )
-    found = audit_bits(first, second, claimed=1.0)
+    found = audit_bits(first, second, claimed=1.0, alpha=1e-6)
     assert not found.violated
     assert found.composed.epsilon_lower > 0.6

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.audits import FORMULAS, audit, audit_reports
+from ldp_kafka.audits import ALPHA, FORMULAS, audit, audit_reports
 from ldp_kafka.audits.plot import plot
 from ldp_kafka.cli import main
+from ldp_kafka.cli.audit import audit as command
 from ldp_kafka.cli.audit_files import read
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Reports
@@ -27,7 +28,7 @@ def laplace(values):
 def single(value):
     return value if rng.random() < 0.5 else 1 - value
 """
-FEW = ["-n", "100000"]
+FEW = ["-n", "100000", "--alpha", "1e-6"]
 FINGERPRINT = "0" * 32
 
 
@@ -121,6 +122,8 @@ def test_a_callable(code, tmp_path, capsys):
                 "0.1",
                 "-n",
                 "10000",
+                "--alpha",
+                "1e-6",
             ]
         )
         == 0
@@ -139,6 +142,8 @@ def test_a_callable(code, tmp_path, capsys):
                 "0.1",
                 "-n",
                 "10000",
+                "--alpha",
+                "1e-6",
                 "--bits",
             ]
         )
@@ -155,7 +160,8 @@ def test_two_topics(tmp_path, capsys, arrow):
         for x in (0, 1)
     )
     assert len(read(first)) == n
-    assert main(["audit", "--reports", str(first), str(second), "--epsilon", "2"]) == 0
+    kept = ["audit", "--reports", str(first), str(second), "--epsilon", "2", "--alpha", "1e-6"]
+    assert main(kept) == 0
     assert main(["audit", "--reports", str(first), str(second), "--epsilon", "1"]) == 1
     assert "VIOLATED" in capsys.readouterr().out
 
@@ -281,6 +287,11 @@ def test_the_picture(tmp_path):
     )
     with pytest.raises(ConfigurationError, match="nothing to draw"):
         plot(tmp_path / "exact.png", exact)
+
+
+def test_alpha_is_the_librarys():
+    """The command's default is that of the function."""
+    assert {one.default for one in command.params if one.name == "alpha"} == {ALPHA}
 
 
 def test_audits_are_light():

@@ -163,7 +163,7 @@ def test_nothing_is_found_in_ours(name, epsilon):
     that keeps its word.
     """
     mechanism = built(name, epsilon)
-    found = audit_pairs(mechanism, reports=depth(30_000, 200_000))
+    found = audit_pairs(mechanism, reports=depth(30_000, 200_000), alpha=1e-6)
     assert not found.violated
     assert found.claimed == epsilon
 

@@ -60,7 +60,7 @@ def test_black_boxes_statistically():
     assert found.likelier.hits > 4000
     assert found.other.hits == 0
     assert found.other.bound < 4e-4
-    same = compare_supports(*rng.integers(0, 10, (2, 100_000)), claimed=0.1)
+    same = compare_supports(*rng.integers(0, 10, (2, 100_000)), claimed=0.1, alpha=1e-6)
     assert not same.violated
 
 
@@ -76,7 +76,7 @@ def test_the_law_shows_where_to_look(name, parameters, least):
     """Local hashing has as many reports as functions: only its law tells which of them tell."""
     m = lk.mechanism(name, epsilon=1.0, **parameters)
     ends = (0, parameters["categories"] - 1) if parameters else (0.0, 1.0)
-    found = audit(m, *ends, reports=400_000)
+    found = audit(m, *ends, reports=400_000, alpha=1e-6)
     assert least < found.epsilon_lower <= 1.0
     assert not found.violated
     assert view_of_laws(*(m.law(x) for x in ends)).size >= 3

@@ -36,6 +36,7 @@ def test_two_topics(kafka, prefix, capsys):
             producer.produce(name, write_reports(batch), partition=offset % 2)
     producer.flush(30)
     words = ["audit", "--topics", *names, "--bootstrap-servers", kafka, "--json"]
+    words += ["--alpha", "1e-6"]
     assert main([*words, "--epsilon", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert 1.7 < found["epsilon_lower"] <= 2

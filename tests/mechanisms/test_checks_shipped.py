@@ -264,5 +264,5 @@ def test_it_runs_in_a_method():
     )
     released = method.release(np.ones((50, 6), np.int64), lk.randomness.system())
     assert set(np.unique(released)) <= {-1, 0, 1}
-    assert not audit(YesOrNo(1.0), 0, 1, reports=100_000).violated
+    assert not audit(YesOrNo(1.0), 0, 1, reports=100_000, alpha=1e-6).violated
     assert audit(Boastful(1.0), 0, 1).violated
