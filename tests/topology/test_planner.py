@@ -111,7 +111,7 @@ def test_lpu_reports_once_a_window():
 def test_a_plan_in_numbers():
     found = plan(topology("capp", "mean, per_user"), users=1000)
     assert found.epsilon_per_report == 0.071428
-    assert found.state_bytes_per_user == 16 + 8 + 8 + 4 * 14 + 4 + 8 + 8
+    assert found.state_bytes_per_user == 16 + 8 + 8 + 4 * 14 + 4 + 8 + 8 + 8
     assert (found.batched.messages, found.single.messages) == (2, 1002)
     assert 1000 * 48 < found.batched.bytes < found.single.bytes
     assert [prediction.statistic for prediction in found.predictions] == ["mean", "per_user"]

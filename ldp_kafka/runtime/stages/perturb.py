@@ -157,6 +157,7 @@ class Perturb(KeyedStage):
     @property
     def fields(self) -> dict[str, Field]:
         """The arrays of a user's state."""
+        assert BEFORE not in self.method.fields
         return {**self.method.fields, BEFORE: LAST_BEFORE}
 
     def fold(self, state: PerturbState, messages: Sequence[Message]) -> Output:

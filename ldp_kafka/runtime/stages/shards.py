@@ -27,7 +27,7 @@ __all__ = ["BEFORE", "Held", "packed", "read_shards", "unpacked", "write_shard"]
 _HEAD = struct.Struct(">II")  # bytes that are not compressed, and bytes that are
 _CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
 _END = 8  # bytes with which a stream ends
-BEFORE = "before"  # the column of users' last slots at the snapshot before
+BEFORE = "last_before"  # the column of users' last slots at the snapshot before
 _WAITING = "waiting"  # the column of reports that wait, where they may
 
 

@@ -150,9 +150,9 @@ SAYS = {
         replace(FLOWS, input=BAD, releases=NOTHING),
         (
             "all of the 16 messages of meters.raw are dead letters: user: the user is missing,"
-            " empty, longer than 256 bytes, or neither text nor a whole number; let input.user name"
-            " the field that has the id, and send it in every event; write any other number as"
-            " text (also value)"
+            " empty, longer than 256 bytes, or neither text nor a whole number below 2**64 (17.0"
+            " has a point); let input.user name the field that has the id, and send it in every"
+            " event; write any other number as text (also value)"
         ),
     ),
     "dead_letters: ticks too": (
