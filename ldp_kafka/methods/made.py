@@ -77,7 +77,7 @@ def _compare(found: Any, epsilon: float, delta: float, shape: dict[str, Any]) ->
             f"a mechanism of at most epsilon {epsilon} was asked for, and it states {stated}"
         )
     for what, asked in shape.items():
-        has = getattr(found, what, None)
+        has: Any = getattr(found, what, None)
         if not np.array_equal(has, asked):
             raise ConfigurationError(
                 f"a mechanism of the {what} {asked} was asked for, and it has {has}"
