@@ -39,8 +39,9 @@ def method(
     """The streaming method of that name; `ldp_kafka.METHODS` lists them.
 
     ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``;
-    default: the method's own. The methods that release windows (`ldp_kafka.methods.delay`) take
-    none: their noise is that of sums.
+    default: the method's own. A mechanism that by its own word (``epsilon``, certificate or law)
+    spends more than it is asked for, or has another domain, is refused. The methods that release
+    windows (`ldp_kafka.methods.delay`) take none: their noise is that of sums.
 
     Examples
     --------
@@ -70,9 +71,9 @@ def protocol(
     (``domain=``) or distribution (``domain=``, ``bins=``); `ldp_kafka.PROTOCOLS` lists them.
 
     ``oracle`` is a mechanism's name or any factory ``(epsilon, domain or categories) ->
-    Mechanism``; default: ``adaptive`` for categories, ``hybrid`` for numbers, ``square_wave`` for
-    distributions. ``norm_sub``, ``merge`` and ``smooth`` improve what is released at the same
-    epsilon: `ldp_kafka.Protocol`.
+    Mechanism``, held to its word as in `method`; default: ``adaptive`` for categories, ``hybrid``
+    for numbers, ``square_wave`` for distributions. ``norm_sub``, ``merge`` and ``smooth`` improve
+    what is released at the same epsilon: `ldp_kafka.Protocol`.
 
     Examples
     --------

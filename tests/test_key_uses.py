@@ -15,8 +15,8 @@ from ldp_kafka.checks.sources import Listener
 from ldp_kafka.methods.protocols import Request
 from ldp_kafka.methods.step import SENT
 from tests.contract.deaf import Deaf
+from tests.keys import KEY
 
-KEY = bytes(range(7, 39))
 USERS = 4000
 IDS = [f"meter-{i}" for i in range(USERS)]
 

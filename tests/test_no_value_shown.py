@@ -25,6 +25,7 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import loader
 from tests.cases import cases
+from tests.keys import KEY
 from tests.poison import ARRAYS, LOUD, POISONS, TEXT, WHEN, leak_of, shown, silent, walk, watched
 from tests.runtime.device import lives
 from tests.test_key_uses import MECHANISMS, SPECIMENS
@@ -138,7 +139,7 @@ def test_randomness(source):
     made = {
         "system": lk.randomness.system,
         "seeded": lambda: lk.randomness.seeded(1),
-        "keyed": lambda: lk.randomness.keyed(bytes(range(32))),
+        "keyed": lambda: lk.randomness.keyed(KEY),
     }[source]()
     bound = {"slot": 1, "phase": 0, "bound": np.zeros((2, 1), np.int64)}
     digests = made.digests(["a", "b"])

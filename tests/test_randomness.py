@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from ldp_kafka.checks.chisquare import limit
 from ldp_kafka.randomness import KEY_BYTES, Ids, Keyed, System, keyed, seeded, system
 from tests.cases import cases
+from tests.keys import KEY
 
-KEY = bytes(range(32))
 INT64 = st.integers(-(2**63), 2**63 - 1)
 UINT64 = st.integers(0, 2**64 - 1)
 
@@ -68,7 +68,7 @@ def test_keyed_words_are_the_mac_of_their_context(
 ):
     """Against an implementation that shares nothing with the library's but the description."""
     bound = [data.draw(st.lists(INT64, min_size=columns, max_size=columns)) for _ in users]
-    source = keyed(key, context=context)
+    source = Keyed(key, context=context)
     words = source.at(
         np.array(users, np.uint64),
         slot,
@@ -169,7 +169,7 @@ def test_digests_belong_to_their_key(source):
 
 def test_keyed_words_are_known():
     """Nothing may ever change these: reports of a running topology would change with them."""
-    source = keyed(KEY, context=b"topology")
+    source = Keyed(bytes(range(32)), context=b"topology")  # no key that `keyed` takes
     users = source.digests(["alice", "böb"])
     assert source.at(users, 42, 1, np.array([[1, -2, 3], [4, 5, -6]])).words(2, 5).tolist() == KNOWN
 

@@ -42,6 +42,10 @@ class State:
     def __init__(self, fields: Mapping[str, Field], users: Digests | None = None) -> None:
         self.fields = dict(fields)
         self.count = 0
+        self.standing: NDArray[np.float64] | None = None
+        """What was released last of each user, where that stands until the next report: of a
+        `Method.release` that is carried on, and nowhere else.
+        """
         self.users: Digests
         self.columns: dict[str, NDArray[Any]]
         self._lay_out(0)

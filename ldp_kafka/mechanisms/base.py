@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import fsum, inf, log, log1p, nan
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
@@ -164,7 +165,9 @@ class Mechanism(Protocol):
     All that is listed here, and ``domain`` (lo, hi) where values are numbers or ``categories``
     (int) where they are categories, is what `check_mechanism` calls and what runs on the wire; a
     whole example is in `ldp_kafka.checks`. To try one in `ldp_kafka.method` on arrays, ``epsilon``,
-    ``perturb`` and ``law`` are enough. It must refuse an epsilon that is no positive finite number
+    ``domain`` or ``categories``, ``perturb`` and ``law`` are enough. `ldp_kafka.method` and
+    `protocol` refuse one that by its ``epsilon``, its certificate or, without one, its law spends
+    more than it is asked for. It must refuse an epsilon that is no positive finite number
     when it is built, with a ValueError or TypeError.
 
     Optional: ``hides_spread`` (see `estimate_support`), and ``width``. That is the bytes of a
@@ -403,6 +406,7 @@ def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     return lo, hi
 
 
+@lru_cache(maxsize=64)
 def exp_below(epsilon: float) -> Fraction:
     """A rational just below e^epsilon: a partial sum of its series, rounded down to 2**-64.
 

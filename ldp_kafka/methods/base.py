@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, BudgetLedger, Field, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon
+from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.estimates import Estimates
+from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, VALUES
 from ldp_kafka.randomness import Randomness, use_of
 
-__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_factory", "check_slots"]
+__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
 
 
 class Method(Estimates):
@@ -66,7 +68,7 @@ class Method(Estimates):
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         self._shape(domain, categories, calibration)
-        check_factory(mechanism, "mechanism")
+        make = checked_factory(mechanism, "mechanism")
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
@@ -75,7 +77,7 @@ class Method(Estimates):
                 "window, with the slots that its reports remember, must not be more than 65536"
                 " slots: a smaller window or block"
             )
-        self._prepare(mechanism, budget)
+        self._prepare(make, budget)
         self.ledger = Ledger(self.run, budget, self.lag)
 
     def _shape(
@@ -218,37 +220,52 @@ class Method(Estimates):
         streams: NDArray[Any],
         randomness: Randomness,
         *,
-        users: Sequence[str] | None = None,
+        users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
+        state: State | None = None,
     ) -> NDArray[Any]:
         """What would be published of whole streams: `step` in a loop over slots.
+
+        A call without ``state`` begins every user's life: its ledgers know of no other call, and
+        what several calls release of one user adds up. With the state of the call before, the
+        guarantee is over all of them together, and they release what one call would have.
 
         Parameters
         ----------
         streams : (T,) or (users, T), one value a slot; (T, dimension) or (users, T, dimension) of
             vectors
-        users : ids, the contexts of keyed noise, which needs them; default elsewhere: row numbers
+        users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
+            elsewhere: row numbers
         first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
             elsewhere: 0
+        state : of ``method.state(randomness.digests(users))``, or as earlier calls left it; it is
+            updated in place, and its slots must be earlier ones
 
         Returns
         -------
         The same shape; NaN (or -1 for categories) where nothing was reported. Where the mechanism
-        reports bits, one more axis holds them, one a category.
+        reports bits, one more axis holds them, one a category. Reports of slots before
+        ``first_slot``, which an earlier call took in, are left out.
 
         Raises
         ------
         ValueError : a value is not finite, or no category (the value is not shown); vectors of
-            another dimension; keyed noise without users or first slot, since two releases would
-            share their noise
+            another dimension; users that are not distinct; a state of other users or of later
+            slots; keyed noise without users or first slot, since two releases would share their
+            noise
+
+        Examples
+        --------
+        >>> import ldp_kafka as lk
+        >>> m = lk.method("ba_sw", epsilon=60.0, window=3, domain=(0.0, 10.0))
+        >>> source, stream = lk.randomness.seeded(7), np.array([1.0, 1.0, 1.0, 9.0, 9.0])
+        >>> whole = m.release(stream, source)
+        >>> life = m.state(source.digests(["0"]))
+        >>> parts = [m.release(stream[:2], source, state=life)]
+        >>> parts += [m.release(stream[2:], source, first_slot=2, state=life)]
+        >>> np.array_equal(whole, np.concatenate(parts))
+        True
         """
-        if (users is None or first_slot is None) and randomness.repeats:
-            raise ValueError(
-                "keyed noise is bound to users and slots: give users= and first_slot=. With the"
-                " row numbers and slot 0 of a second release it would be drawn again, and equal"
-                " reports would tell which values are equal"
-            )
-        first_slot = 0 if first_slot is None else first_slot
         streams = as_array(streams, "fiub", "streams must hold numbers")
         if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
@@ -256,11 +273,10 @@ class Method(Estimates):
         bound = self.bound(
             table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))
         ).reshape(table.shape)
-        ids = [str(i) for i in range(len(table))] if users is None else list(users)
-        if len(ids) != len(table) or len(set(ids)) != len(ids):
-            raise ValueError("users must be distinct ids, one a row of streams")
-        rows = np.arange(len(table))
-        state = self.state(randomness.digests(ids))
+        ids, first_slot = contexts_of(users, first_slot, len(table), randomness)
+        digests = randomness.digests(ids)
+        state = self.state(digests) if state is None else state
+        rows = carried_on(state, digests)
         # one slot's values beside each other: every step reads them several times
         slots = np.ascontiguousarray(bound.swapaxes(0, 1))
         steps = [
@@ -276,8 +292,9 @@ class Method(Estimates):
                 if out
                 else self.published(Step(self.blank(0), np.empty(0, np.uint8)))
             )
-        if self.holds:
-            whole = self.held(whole)
+        if self.holds and steps:
+            whole = self.held(whole, state.standing)
+            state.standing = whole[:, -1]
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
 
     def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
@@ -331,12 +348,6 @@ class Method(Estimates):
             inputs, randomness.at(state.digests(rows), slot, phase, pairs)
         )
         return answers
-
-
-def check_factory(value: Any, name: str) -> None:
-    """TypeError unless ``value`` can make a mechanism."""
-    if not callable(value):
-        raise TypeError(f"{name} must be a factory (epsilon, domain or categories) -> Mechanism")
 
 
 def check_slots(value: Any, name: str) -> int:

@@ -88,9 +88,11 @@ class Estimates(Description):
         """What one slot's reports say, a row each: NaN or -1 where there is none."""
         return self.values.gaps(self.released(step.answers), step.status == SENT)
 
-    def held(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
+    def held(
+        self, released: NDArray[np.float64], before: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
         """Releases (users, T) or (users, T, dimension) with NaN where none is: the last one stands,
-        at first the domain's midpoint, which is public.
+        at first the one ``before``, or the domain's midpoint, which is public.
         """
         latest = np.where(
             np.isnan(released),
@@ -100,7 +102,8 @@ class Estimates(Description):
         np.maximum.accumulate(latest, axis=1, out=latest)
         held = np.take_along_axis(released, np.maximum(latest, 0), axis=1)
         lo, hi = self.domain
-        return np.where(latest < 0, lo + (hi - lo) / 2, held)
+        first = lo + (hi - lo) / 2 if before is None else before[:, None]
+        return np.where(latest < 0, first, held)
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """The mean of the values behind reports (or their frequencies), from the mechanism's

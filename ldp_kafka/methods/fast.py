@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.mechanisms.base import Law, check_epsilon
-from ldp_kafka.methods.base import FIXED, check_factory
+from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
+from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Fast"]
@@ -78,12 +79,12 @@ class Fast(Sampled):
     ) -> None:
         self._shape(domain, categories, calibration)
         self.epsilon = check_epsilon(epsilon)
-        check_factory(mechanism, "mechanism")
+        make = checked_factory(mechanism, "mechanism")
         most = self._plan(horizon, samples, drift, interval)
         self._limit(most)
         budget = micro(self.epsilon)
         part = self._part(budget, most)
-        self.mechanism = mechanism(part / MICRO, (0.0, 1.0))
+        self.mechanism = make(part / MICRO, (0.0, 1.0))
         self.ledger = LifetimeLedger(most, budget, lambda n: n * part)
         _ = self._variance  # refuses what does not fit
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, check_vectors, check_whole
+from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
@@ -86,7 +87,7 @@ class Split(Method):
                 self.epsilon / min(self.dimension, self._per_slot * self.window), self._turns
             )
         # to ask how long a value lasts; its budget follows from that
-        self.each = self._made(1.0, lambda *_: None)
+        self.each = self._made(1.0, SquareWave)
 
     def _made(self, epsilon: float, mechanism: Callable[..., Any]) -> Any:
         own = {} if self.block is None else {"block": self.block}

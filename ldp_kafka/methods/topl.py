@@ -14,7 +14,8 @@ from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_factory, check_slots
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_slots
+from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["ThresholdPerturbation"]
@@ -70,8 +71,7 @@ class ThresholdPerturbation(Method):
         if first is None:
             first = min(2 * check_slots(parameters.get("window"), "window"), 64)
         self.first = check_slots(first, "first")
-        check_factory(scout, "scout")
-        self._scout = scout
+        self._scout = checked_factory(scout, "scout")
         super().__init__(**parameters)
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:

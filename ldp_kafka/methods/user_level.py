@@ -13,7 +13,8 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD
 from ldp_kafka.mechanisms.base import check_epsilon, check_number
 from ldp_kafka.mechanisms.gaussian import analytic_delta, analytic_sigma, check_delta
-from ldp_kafka.methods.base import Method, check_factory, check_slots
+from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.made import checked_factory
 
 __all__ = ["GaussianBudget", "UserLevel", "check_positive"]
 
@@ -125,8 +126,8 @@ class GaussianBudget:
                     "sigma must be large enough for one report at this epsilon and delta"
                 )
             self.horizon = self.refresh = min(int(lasts), 2**16)
-        check_factory(mechanism, "mechanism")
-        self._dimension, self._make = dimension, mechanism
+        self._dimension = dimension
+        self._make = checked_factory(mechanism, "mechanism")
         self._build(wanted / widest)
         if sigma is not None:  # what the grid costs is paid in reports
             while (

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field, Guarantee, State
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.base import Method, Step
 from ldp_kafka.methods.delay import DelayMethod
@@ -119,9 +120,14 @@ class Windowed(Method):
         streams: NDArray[Any],
         randomness: Randomness,
         *,
-        users: Sequence[str] | None = None,
+        users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
+        state: State | None = None,
     ) -> NDArray[Any]:
+        if state is not None:
+            raise ConfigurationError(
+                f"{self.name} takes no state: a slot's value is paid for in the call that it is in"
+            )
         return self.windowed.release(streams, randomness, users=users, first_slot=first_slot)
 
     def blank(self, n: int) -> NDArray[Any]:

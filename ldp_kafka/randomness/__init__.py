@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from ldp_kafka.randomness.fresh import System
 from ldp_kafka.randomness.ids import Digests, Ids, take16
-from ldp_kafka.randomness.prf import KEY_BYTES
+from ldp_kafka.randomness.prf import KEY_BYTES, is_patterned
 from ldp_kafka.randomness.repeatable import Bound, Keyed, Seeded
 from ldp_kafka.randomness.source import Randomness, use_of
 
@@ -32,6 +32,7 @@ __all__ = [
     "Randomness",
     "Seeded",
     "System",
+    "is_patterned",
     "keyed",
     "seeded",
     "system",
@@ -52,8 +53,23 @@ def system() -> System:
 
 
 def keyed(key: bytes, *, context: bytes = b"", later: Sequence[tuple[int, bytes]] = ()) -> Keyed:
-    """Private words that a replay repeats; see `Keyed`."""
-    return Keyed(key, context=context, later=later)
+    """Private words that a replay repeats; see `Keyed`.
+
+    ``secrets.token_bytes(32)`` makes a key. ValueError also where a key is one that nobody drew:
+    `is_patterned`.
+
+    Examples
+    --------
+    >>> keyed(bytes(range(32)))
+    Traceback (most recent call last):
+    ValueError: a key is random bytes, and these follow a pattern: make it with secrets.token_bytes
+    """
+    made = Keyed(key, context=context, later=later)
+    if any(is_patterned(each) for each in (key, *(new for _, new in later))):
+        raise ValueError(
+            "a key is random bytes, and these follow a pattern: make it with secrets.token_bytes"
+        )
+    return made
 
 
 def seeded(seed: int) -> Seeded:

@@ -9,13 +9,14 @@ derived from the one master key by HKDF-SHA256 (RFC 5869).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.randomness.ids import Digests, Ids, take16
 
-__all__ = ["BLOCK", "KEY_BYTES", "Chain", "KeyRing", "derive"]
+__all__ = ["BLOCK", "KEY_BYTES", "Chain", "KeyRing", "derive", "is_patterned"]
 
 KEY_BYTES = 32
 BLOCK = 16  # bytes of an AES block
@@ -135,6 +136,23 @@ class KeyRing:
                 users[rows], slots[rows], phase, bound[rows], counter
             )
         return out
+
+
+def is_patterned(key: bytes) -> bool:
+    """Whether a key is none that anybody drew at random: its bytes, or the differences of one and
+    the next, are constant or repeat themselves in it. Of random keys one in 2**119 is.
+
+    Examples
+    --------
+    >>> is_patterned(bytes(range(32))), is_patterned(b"0123456789abcdef" * 2)
+    (True, True)
+    """
+    steps = bytes((b - a) % 256 for a, b in pairwise(key))
+    return any(
+        given[period:] == given[:-period]
+        for given in (key, steps)
+        for period in range(1, len(given) // 2 + 1)
+    )
 
 
 def derive(key: bytes, purpose: bytes, context: bytes) -> bytes:

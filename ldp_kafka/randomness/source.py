@@ -19,7 +19,9 @@ class Randomness(Protocol):
     """A source of words, one row for each value that is to be perturbed."""
 
     private: bool
-    """False where the words can be predicted: every output then says so."""
+    """False where the words can be predicted: no guarantee then holds of anything that is drawn by
+    them, and nothing that is drawn by them can show it.
+    """
     repeats: bool
     """True where one context gives the same private words again: releases then need contexts of
     their own.

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.randomness import KEY_BYTES, Keyed
+from ldp_kafka.randomness import KEY_BYTES, Keyed, is_patterned
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.document import Unset
@@ -86,21 +86,31 @@ class Keyring:
 
     @classmethod
     def decode(cls, content: bytes) -> Keyring:
-        """What `encode` gave, or one key alone."""
+        """What `encode` gave, or one key alone. ConfigurationError also where a key is one that
+        nobody drew (`is_patterned`): here a key enters, from a file or from the environment.
+        """
         if not content.startswith(_MARK.rstrip()):
-            return cls(content)
-        try:
-            # whoever edits or pastes a file may leave other ends of lines, and empty ones
-            lines = content[len(_MARK.rstrip()) :].splitlines()
-            (first,), *pairs = [line.split() for line in lines if line.strip()]
-            return cls(
-                base64.b64decode(first, validate=True),
-                tuple((int(time), base64.b64decode(key, validate=True)) for time, key in pairs),
-            )
-        except ValueError:  # binascii.Error is one
+            found = cls(content)
+        else:
+            try:
+                # an editor, or a paste, may leave other ends of lines, and empty ones
+                lines = content[len(_MARK.rstrip()) :].splitlines()
+                (first,), *pairs = [line.split() for line in lines if line.strip()]
+                found = cls(
+                    base64.b64decode(first, validate=True),
+                    tuple((int(time), base64.b64decode(key, validate=True)) for time, key in pairs),
+                )
+            except ValueError:  # binascii.Error is one
+                raise ConfigurationError(
+                    "is not a ring of keys as `ldp-kafka key rotate` writes it: put the right file"
+                    " back"
+                ) from None
+        if any(is_patterned(key) for key in (found.first, *(key for _, key in found.later))):
             raise ConfigurationError(
-                "is not a ring of keys as `ldp-kafka key rotate` writes it: put the right file back"
-            ) from None
+                "holds a key whose bytes follow a pattern, which anybody can guess: make one with"
+                " `ldp-kafka key new FILE`; a topology that has run needs a new name"
+            )
+        return found
 
     def __repr__(self) -> str:
         return f"Keyring({len(self.later)} rotations)"  # never a key
@@ -112,7 +122,8 @@ def read_key(path: Path | Unset | None) -> Keyring:
 
     Raises
     ------
-    ConfigurationError : no key, an unsafe file mode, fewer than 32 bytes, or not a ring
+    ConfigurationError : no key, an unsafe file mode, fewer than 32 bytes, bytes that follow a
+        pattern, or not a ring
     """
     if path is None or isinstance(path, Unset):
         text = os.environ.get(VARIABLE)

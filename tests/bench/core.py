@@ -12,6 +12,7 @@ import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import CHUNK
 from ldp_kafka.mechanisms.reconstruction import reconstruct
 from tests.bench.measure import Figure, cores, interleave, pin, ratio, say
+from tests.keys import KEY
 
 CATEGORIES = 100
 SLOTS = 50
@@ -69,7 +70,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
     direct, capp = (
         lk.method(name, epsilon=1.0, window=10, domain=(0.0, 1.0)) for name in ("sw_direct", "capp")
     )
-    system, keyed = lk.randomness.system(), lk.randomness.keyed(bytes(range(32)))
+    system, keyed = lk.randomness.system(), lk.randomness.keyed(KEY)
     ids = [str(i) for i in range(len(streams))]
     users, none, pair = (
         keyed.digests([str(u) for u in range(n)]),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import ldp_kafka as lk
 from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.topology.sections import Runtime
+from tests.keys import KEY
 
 ROWS = 2048  # events in a batch
 BATCH = 900_000  # bytes of messages that lie together in the log: a worker fetches one at a time
@@ -22,7 +23,6 @@ LATER = 10  # slots, after which one that was open is closed whatever the latene
 OPTION = "report_rows"
 BATCHED = 16_384  # rows, where reports are sent in batches
 FIRST = 1_700_000_040_000 // SLOT
-KEY = bytes(range(100, 132))
 
 TEXT = """
 topology: {name}

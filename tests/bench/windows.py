@@ -12,6 +12,7 @@ import numpy as np
 import ldp_kafka as lk
 from tests.bench.measure import Figure, cores, interleave, pin, ratio, say
 from tests.bench.window_loops import LOOPS
+from tests.keys import KEY
 
 STREAMS = 1024
 MOVE = 0.02  # of a stream in a slot, a standard deviation in lengths of the domain
@@ -30,7 +31,7 @@ def walks(streams: int, slots: int) -> np.ndarray:
 
 def stepping(m: lk.DelayMethod, streams: int) -> Callable[[], None]:
     """A call takes ``delay`` more slots of all streams, with keyed noise, and releases as many."""
-    source = lk.randomness.keyed(bytes(range(32)))
+    source = lk.randomness.keyed(KEY)
     hop, rows = m.windows.hop, np.arange(streams)
     state = m.state(source.digests([str(each) for each in rows]))
     values = np.ascontiguousarray(m.bound(walks(streams, 2 * max(m.delay, 50))).T)

@@ -42,8 +42,8 @@ from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 from tests.broker.forks import Life
+from tests.keys import KEY
 
-KEY = bytes(range(100, 132))
 SLOT = 60_000
 START = 1_700_000_040_000 // SLOT  # the first slot
 

@@ -26,6 +26,7 @@ from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.broker.flow import Flow
+from tests.keys import KEY
 
 TEXT = """
 topology: {name}
@@ -308,7 +309,7 @@ def test_devices_that_nobody_asks(kafka, tmp_path, prefix, method, statistic, mo
         stack.callback(flow.close)
         for role in [role.name for role in flow.topology.roles] * 2:
             flow.start(role)
-        secret = bytes(range(3, 35))
+        secret = KEY
         monkeypatch.setattr(
             "ldp_kafka.runtime.device.provisioning.new_key",
             lambda path: path.write_bytes(secret) and path.chmod(0o600),

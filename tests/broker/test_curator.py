@@ -25,6 +25,7 @@ from tests.broker.forks import Life
 from tests.broker.test_faults import until, until_acknowledged
 from tests.broker.test_no_value_leaves import Planted, hits, of_topic
 from tests.broker.test_state_tools import put_back, said
+from tests.keys import OTHER
 
 TEXT = """
 topology: {name}
@@ -237,7 +238,7 @@ def test_no_value_leaves_the_curator(kafka, tmp_path, prefix):
                 until_folded(flow)
                 metrics = scraped(flow)
                 flow.kill(0)
-                key.write_bytes(bytes(range(32)))
+                key.write_bytes(OTHER)
                 process = flow.start("curate")
                 assert process.wait(60) == 1
                 flow.workers.clear()

@@ -18,6 +18,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import KEY, SLOT, START, Flow, configure
 from tests.broker.forks import Life
 from tests.broker.test_faults import until, until_acknowledged
+from tests.keys import OTHER
 
 USERS = 40
 
@@ -61,7 +62,7 @@ def halted(flow: Flow, code: int = 1, *words: str) -> str:
 
 def test_another_key(flow):
     key = flow.path.with_suffix(".key")
-    key.write_bytes(bytes(32))
+    key.write_bytes(OTHER)
     try:
         assert "another key" in halted(flow)
     finally:
@@ -131,7 +132,7 @@ def test_it_goes_on_as_if_nothing_had_been(flow):
 def test_another_key_is_said_although_nothing_waits(flow):
     """At the start, not with the first event: with ``--until-idle`` there would be none."""
     key = flow.path.with_suffix(".key")
-    key.write_bytes(bytes(32))
+    key.write_bytes(OTHER)
     try:
         assert "another key" in halted(flow, 1, "--until-idle", "1s")
     finally:

@@ -25,6 +25,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import KEY, SLOT, START, Flow
 from tests.broker.forks import REPO
 from tests.broker.test_faults import until_acknowledged
+from tests.keys import OTHER
 
 USERS, SLOTS, HIGH = 2500, 4, 1000.0
 BAD = 100
@@ -178,7 +179,7 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
         assert worker.wait(30) == 0
         feed(flow, planted, 3)
         key = flow.path.with_suffix(".key")
-        key.write_bytes(bytes(range(32)))
+        key.write_bytes(OTHER)
         assert Shell(flow, folder, "--role", "perturb").process.wait(30) == 1
         key.write_bytes(KEY)
         for number in (0, 1):

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.broker.flow import Flow
+from tests.keys import KEY
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_a_changed_topology_refuses_the_old_state(flow):
 def test_it_hosts_the_embedded_broker_that_nobody_else_hosts(tmp_path, prefix):
     """As the README's steps go: a key, a topology with the default broker, run."""
     key = tmp_path / "edge.key"
-    key.write_bytes(bytes(range(32)))
+    key.write_bytes(KEY)
     key.chmod(0o600)
     path = tmp_path / "t.yaml"
     path.write_text(

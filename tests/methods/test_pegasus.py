@@ -10,6 +10,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import check_method
 from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import PegasusLocal
 from ldp_kafka.methods.base import FIXED
 from tests.cases import cases
@@ -30,10 +31,13 @@ class _Exact:
     scale, width, index_range = 2.0**-32, 0, (0, 2**32)
 
     def __init__(self, epsilon, domain):
-        self.epsilon = epsilon
+        self.epsilon, self.domain = epsilon, domain
 
     def perturb(self, values, randomness):
         return np.asarray(values, float)
+
+    def law(self, value):
+        return Law(np.array([0.5]), [1], 1)  # or no method would take it
 
     def tables(self):
         return ()

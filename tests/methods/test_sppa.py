@@ -13,12 +13,14 @@ import ldp_kafka as lk
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.tiny import narrow, wide
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, cosines, kernel
 from ldp_kafka.randomness import keyed, seeded
 from tests.cases import cases
 from tests.depth import depth
+from tests.keys import KEY
 from tests.methods.timed import CHECKS, exact_law, loss, tiny, trial_of, within
 
 WINDOWS = (1, 2, 3)
@@ -83,12 +85,16 @@ class _Still:
     """A mechanism that says a given period, whatever the true one."""
 
     scale, width, index_range = 2.0**-12, 0, (0, 4096)
+    epsilon, domain = 1e-6, (0.0, 1.0)
 
     def __init__(self, share):
         self.share = share
 
     def perturb(self, values, randomness):
         return np.full(len(values), self.share)
+
+    def law(self, value):
+        return Law(np.array([self.share]), [1], 1)
 
     def tables(self):
         return ()
@@ -127,7 +133,7 @@ def test_a_gap_leaves_its_segments_unpublished():
     """
     method, source, found = (
         lk.method("sppa", epsilon=1.0, window=2, domain=(0.0, 1.0)),
-        keyed(bytes(32)),
+        keyed(KEY),
         {},
     )
     state = method.state(source.digests(["a"]))

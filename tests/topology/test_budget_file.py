@@ -20,6 +20,7 @@ from ldp_kafka.runtime.worker import supervisor as runner
 from ldp_kafka.topology import admission, admit, load, load_edge, loads, plan, schema
 from ldp_kafka.topology.stamps import APPENDED
 from tests.cases import cases
+from tests.keys import KEY
 
 DAY = 86_400_000
 T2027 = 1_798_761_600_000  # 2027-01-01
@@ -629,7 +630,7 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     assert time.monotonic() - begun > 0.3
     told = []
     folder = house(EDGE.replace("a.yaml}", "a.yaml, until: 9000-01-01}"))
-    monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", "00" * 32)
+    monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", KEY.hex())
     monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.resolve", lambda _: ("b:1", "b:1"))
     monkeypatch.setattr(runner, "_ready", lambda *_: None)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.deployment.read_deployment", lambda *_: "here")

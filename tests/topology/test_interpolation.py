@@ -12,6 +12,7 @@ from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.topology import loads, unset
 from tests.cases import cases
+from tests.keys import KEY
 
 TEXT = """\
 topology: ${NAME:-meters}
@@ -321,8 +322,8 @@ def test_a_key_that_is_not_named_here(monkeypatch):
         read_key(loads(TEXT, "t.yaml").edge.key_file)
     with pytest.raises(ConfigurationError, match=r"edge.key_file: .* KEY is not set here,"):
         files_of(topology, "x.db", None)
-    monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", base64.b64encode(bytes(32)).decode())
-    assert read_key(topology.edge.key_file).first == bytes(32)
+    monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", base64.b64encode(KEY).decode())
+    assert read_key(topology.edge.key_file).first == KEY
     assert files_of(topology, "x.db", None).key is None
     written = loads(TEXT.replace("${KEY}", "${KEY:-}"), "t.yaml")
     assert written.edge.key_file is None, "nothing, as it is written"

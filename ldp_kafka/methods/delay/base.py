@@ -15,6 +15,7 @@ from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_number
 from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.contexts import contexts_of
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
@@ -460,18 +461,21 @@ class DelayMethod(Description):
         randomness: Randomness,
         *,
         present: NDArray[np.bool_] | None = None,
-        users: Sequence[str] | None = None,
+        users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
     ) -> Closed:
         """All that is released of whole streams: `step` in a loop over windows, and on until
         nothing waits.
 
+        Each slot's value is paid for in the call that it is in. Calls over other slots of a stream
+        are within the one guarantee; what calls over the same slots release adds up.
+
         Parameters
         ----------
         streams : (T,) or (streams, T), one value a slot
         present : of the same shape, which values there are; None: all
-        users : ids of the streams, the contexts of keyed noise, which needs them; default
-            elsewhere: row numbers
+        users : ids of the streams (text or whole numbers), the contexts of keyed noise, which
+            needs them; default elsewhere: row numbers
         first_slot : slot number of the first column; keyed noise needs it too, default elsewhere: 0
 
         Returns
@@ -480,20 +484,13 @@ class DelayMethod(Description):
 
         Raises
         ------
-        ValueError : a value is not finite (it is not shown); keyed noise without users or first
-            slot, since two releases would share their noise
+        ValueError : a value is not finite (it is not shown); users are not distinct; keyed noise
+            without users or first slot, since two releases would share their noise
         """
-        if (users is None or first_slot is None) and randomness.repeats:
-            raise ValueError(
-                "keyed noise is bound to streams and slots: give users= and first_slot=. With the"
-                " row numbers and slot 0 of a second release it would be drawn again"
-            )
         table, there = self._table(streams, present)
         count, slots = table.shape
-        ids = [str(i) for i in range(count)] if users is None else list(users)
-        if len(ids) != count or len(set(ids)) != len(ids):
-            raise ValueError("users must be distinct ids, one a row of streams")
-        start, hop = 0 if first_slot is None else first_slot, self.windows.hop
+        ids, start = contexts_of(users, first_slot, count, randomness)
+        hop = self.windows.hop
         early = start % hop
         steps = -(-(early + slots) // hop) if slots else 0
         # what is due after the last slot: the last window stays behind
@@ -542,7 +539,7 @@ class DelayMethod(Description):
         randomness: Randomness,
         *,
         present: NDArray[np.bool_] | None = None,
-        users: Sequence[str] | None = None,
+        users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
     ) -> NDArray[np.float64]:
         """What is released of whole streams, in their shape; NaN where a slot had no value. See

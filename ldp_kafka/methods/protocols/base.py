@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import Guarantee, micro
+from ldp_kafka.accounting import Guarantee, State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon
-from ldp_kafka.methods.base import check_factory, check_slots
+from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.contexts import carried_on, contexts_of
+from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
 from ldp_kafka.methods.protocols.distributions import Binned, check_bins
+from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.oracle import Oracle
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.responder import Responder
@@ -27,6 +30,14 @@ from ldp_kafka.randomness import Randomness
 __all__ = ["Protocol"]
 
 BLOCK = 16  # columns that are copied at a time
+
+
+class BothSides(NamedTuple):
+    """The state of a protocol between two slots: of its users' edges, and of its coordinator."""
+
+    users: State
+    coordinator: Coordinator
+    history: History
 
 
 class Protocol(ABC):
@@ -86,7 +97,7 @@ class Protocol(ABC):
         smooth: str | None = None,
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
-        check_factory(oracle, "oracle")
+        make = checked_factory(oracle, "oracle")
         if (categories is None) == (domain is None):
             raise ConfigurationError(f"{self.name} needs either categories or a domain (lo, hi)")
         kind = Numbers if categories is None else Categories
@@ -97,7 +108,7 @@ class Protocol(ABC):
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
-        self.terms = self._terms(budget, self._oracle(oracle, bins))
+        self.terms = self._terms(budget, self._oracle(make, bins))
         if not self.terms.first > 0:
             raise ConfigurationError(
                 "epsilon must be large enough for one micro-epsilon a report in this window"
@@ -182,45 +193,51 @@ class Protocol(ABC):
             "w-event", self.epsilon, 0.0, self.window, self.influence, "values", "sound"
         )
 
+    def state(self, users: NDArray[np.uint64]) -> BothSides:
+        """A fresh state of both sides, with one row a user digest."""
+        responder = self.responder()
+        return BothSides(responder.state(users), self.coordinator(), responder.history())
+
     def run(
         self,
         streams: NDArray[Any],
         randomness: Randomness,
-        users: Sequence[str] | None = None,
+        users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
         *,
         with_spent: bool = True,
+        state: BothSides | None = None,
     ) -> Trace:
         """What is released of whole streams.
+
+        A call without ``state`` begins every user's life: its ledgers know of no other call, and
+        what several calls release of one user adds up. With the state of the call before, the
+        guarantee is over all of them together, and they release what one call would have.
 
         Parameters
         ----------
         streams : (users, T), category numbers with -1, or numbers with NaN, where a user has no
             value
-        users : ids, the contexts of keyed noise, which needs them; default elsewhere: row numbers
+        users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
+            elsewhere: row numbers
         first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
             elsewhere: 0
+        state : of ``protocol.state(randomness.digests(users))``, or as earlier calls left it; it is
+            updated in place, and its slots must be earlier ones
         with_spent : whether `Trace.spent` is kept, 4 bytes a value
 
         Raises
         ------
         TypeError, ValueError : streams are none, or hold what is no category or infinite (no value
-            is shown); users are not distinct; keyed noise without users or first slot
+            is shown); users are not distinct; a state of other users or of later slots; keyed noise
+            without users or first slot
         """
-        if (users is None or first_slot is None) and randomness.repeats:
-            raise ValueError(
-                "keyed noise is bound to users and slots: give users= and first_slot=. With the"
-                " row numbers and slot 0 of a second run it would be drawn again, and equal"
-                " reports would tell which values are equal"
-            )
-        first_slot = 0 if first_slot is None else first_slot
         table = self._checked(streams)
-        ids = [str(i) for i in range(len(table))] if users is None else list(users)
-        if len(ids) != len(table) or len(set(ids)) != len(ids):
-            raise ValueError("users must be distinct ids, one a row of streams")
-        responder, coordinator = self.responder(), self.coordinator()
-        state, rows = responder.state(randomness.digests(ids)), np.arange(len(table))
-        history = responder.history()
+        ids, first_slot = contexts_of(users, first_slot, len(table), randomness)
+        digests, responder = randomness.digests(ids), self.responder()
+        both = self.state(digests) if state is None else state
+        rows = carried_on(both.users, digests)
+        edges, coordinator, history = both
         slots = table.shape[1]
         spent = np.zeros((slots, len(table)), np.int32) if with_spent else None
         reports = np.zeros((slots, 2), np.int64)
@@ -240,12 +257,12 @@ class Protocol(ABC):
                 return self.terms.oracle.support(cost, answers)
 
             slot = first_slot + t
-            step = responder.first(state, rows, slot, codes, present, randomness, history)
+            step = responder.first(edges, rows, slot, codes, present, randomness, history)
             verdict = coordinator.decide(slot, folded(step, self.terms.first, 0))
             looked[:, t] = verdict.dissimilarity, verdict.error
             sums = None
             if (request := verdict.request) is not None:
-                step = responder.second(state, rows, request, codes, present, randomness, history)
+                step = responder.second(edges, rows, request, codes, present, randomness, history)
                 history.add(request)
                 sums = folded(step, request.cost, 1)
             released.append(coordinator.release(sums))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array
+from ldp_kafka.methods.contexts import distinct_ids
 from ldp_kafka.runtime.replay.columns import (
     Place,
     column_values,
@@ -144,9 +145,7 @@ def from_slots(
     """Arrays (users,) that come slot by slot, and need not be in memory together; see
     `from_arrays`.
     """
-    ids = [f"u{i:06d}" for i in range(people)] if users is None else users
-    if len(ids) != people or len(set(ids)) != people:
-        raise ConfigurationError("users must be distinct ids, one a stream")
+    ids = distinct_ids((f"u{i:06d}" for i in range(people)) if users is None else users, people)
     first = topology.slot_of(start_ms)
     _not_too_early(topology, first)
     who = np.arange(people)

@@ -10,6 +10,7 @@ from ldp_kafka.accounting import State
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.methods.delay.smoother import UNKNOWN, Piece, Smoother
 from tests.cases import cases
+from tests.keys import KEY
 
 FINE = 32  # grid points of a slot in the exact twin
 
@@ -118,7 +119,7 @@ def test_it_never_costs_much_and_often_helps():
 def test_noise_is_the_same_with_and_without():
     """What is smoothed is what would have been released: it draws the same words."""
     streams = np.random.default_rng(1).random((4, 30))
-    source = lk.randomness.keyed(bytes(range(32)))
+    source = lk.randomness.keyed(KEY)
     names = {"users": ["a", "b", "c", "d"], "first_slot": 0}
     one, other = (
         lk.method("naive", epsilon=1.0, delay=5, domain=(0.0, 1.0), smooth=smooth)

@@ -36,6 +36,7 @@ from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.codec import encode
+from tests.keys import KEY
 from tests.runtime.device.lives import (
     FIRST,
     SLOT,
@@ -642,7 +643,7 @@ def test_a_damaged_counter_is_refused(tmp_path, damage):
 def test_a_device_keeps_its_deployment(tmp_path):
     """Equal values of two devices that have one key and topology, in two deployments."""
     topology, sent = loads(TOPOLOGIES["sw_direct"]), []
-    key = bytes(range(32))
+    key = KEY
     for name in ("eu", "us"):
         folder = tmp_path / name
         folder.mkdir()

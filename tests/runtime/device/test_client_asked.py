@@ -27,6 +27,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import encode_json, header
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.depth import depth
+from tests.keys import KEY
 from tests.runtime.device.lives import FIRST, SLOT, TEXT, Broker, in_a_process, loads, opened
 
 ASKED = TEXT.replace("lateness: 1000", "lateness: 0, hold: 2, max_ahead: 5m")
@@ -42,7 +43,7 @@ def same_key(monkeypatch):
     """Who is in which half, and whose turn it is, is a matter of the key: here of one."""
 
     def made(path):
-        path.write_bytes(bytes(range(7, 39)))
+        path.write_bytes(KEY)
         path.chmod(0o600)
 
     monkeypatch.setattr(provisioning, "new_key", made)

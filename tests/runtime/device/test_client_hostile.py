@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from contextlib import contextmanager
+from hashlib import sha256
 from itertools import product
 from random import Random
 
@@ -79,7 +80,7 @@ def lives(kind, name, folder, monkeypatch, cuts, *, key, arrives=True, seed=0, s
     acts, at, made, charged = list(script(name, Random(seed), slots)), 0, 0, 0
 
     def secret(path):
-        path.write_bytes(bytes([key]) * 32)
+        path.write_bytes(sha256(bytes([key])).digest())
         path.chmod(0o600)
 
     def live(client):

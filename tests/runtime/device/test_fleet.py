@@ -18,10 +18,10 @@ from ldp_kafka.runtime.device.answers import Answers
 from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.topology import loads
+from tests.keys import KEY
 from tests.runtime.device.fleet import Fleet
 from tests.runtime.device.lives import SLOT
 
-KEY = bytes(range(60, 92))
 USERS, DEVICES, SLOTS, WINDOW, HOLD = 42, 6, 13, 4, 3
 START = WINDOW * (28_333_334 // WINDOW)
 IDS = [f"u{user}" for user in range(USERS)]

@@ -38,6 +38,7 @@ from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.fold.epochs import Shelf, facts_of, opened
+from tests.keys import OTHER
 from tests.runtime.tools.changelogs import edge_table
 
 OLD, NEW = cases.KEY, bytes(reversed(cases.KEY))
@@ -206,7 +207,7 @@ def test_rows_of_many_slots_take_their_own_turns():
     """One call, slots on both sides of two rotations: as row by row, and as each key alone."""
     users = keyed(OLD).digests([f"u{at}" for at in range(12)])
     slots = np.array([3, 4, 5, 6, 9, 10, 11, 4, 5, 10, 3, 12])
-    third = bytes(range(100, 132))
+    third = OTHER
     whole = keyed(OLD, context=b"x", later=[(5, NEW), (10, third)])
     bound = np.arange(24).reshape(12, 2)
     words, ids, series = (
@@ -253,13 +254,13 @@ def test_a_ring_on_disk(tmp_path):
     key.
     """
     file = tmp_path / "edge.key"
-    ring = Keyring(OLD).rotated(1_000, NEW).rotated(60_001, bytes(40))
+    ring = Keyring(OLD).rotated(1_000, NEW).rotated(60_001, OTHER)
     assert Keyring.decode(ring.encode()) == ring
     assert Keyring(OLD).encode() == OLD
     assert Keyring.decode(OLD) == Keyring(OLD)
-    assert ring.turns(1_000) == [(1, NEW), (61, bytes(40))]
-    assert ring.turns(60_000) == [(1, NEW), (2, bytes(40))]
-    assert ring.turns(3_600_000) == [(1, bytes(40))]
+    assert ring.turns(1_000) == [(1, NEW), (61, OTHER)]
+    assert ring.turns(60_000) == [(1, NEW), (2, OTHER)]
+    assert ring.turns(3_600_000) == [(1, OTHER)]
     assert "rotations" in repr(ring) and repr(NEW) not in repr(ring)
     for content in (
         ring.encode()[:-30],

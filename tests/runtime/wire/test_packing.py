@@ -13,6 +13,7 @@ from ldp_kafka.records import Ids
 from ldp_kafka.runtime.recovery.packing import LARGEST, LEAST, pack, unpack
 from ldp_kafka.runtime.stages.shards import unpacked
 from ldp_kafka.runtime.stages.users import Users
+from tests.keys import KEY
 
 BLOCKS = st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(
     lambda pair: pair[0] * pair[1]
@@ -46,7 +47,7 @@ def test_the_ledgers_of_users_get_smaller(window):
     """
     method, randomness = (
         lk.method("capp", epsilon=1.0, window=window, domain=(0.0, 1.0)),
-        lk.randomness.keyed(bytes(range(32))),
+        lk.randomness.keyed(KEY),
     )
     ledger = ("last", *method.ledger.fields)
     users = Users(method.fields, ledger, randomness, 1)

@@ -22,6 +22,7 @@ from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.worker.events import COMMON, Event
 from ldp_kafka.runtime.worker.rates import MOST, shape
+from tests.keys import KEY
 
 TEXT = """\
 topology: meters
@@ -41,7 +42,7 @@ FIELDS = {event.value.name: {*COMMON, *event.value.fields} for event in Event}
 def made(folder: Path, broker: EmbeddedBroker) -> Path:
     """A topology with its topics, and its broker where other processes find it."""
     key = folder / "edge.key"
-    key.write_bytes(bytes(range(32)))
+    key.write_bytes(KEY)
     key.chmod(0o600)
     path = folder / "meters.yaml"
     path.write_text(TEXT.format(key=key))
