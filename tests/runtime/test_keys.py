@@ -11,6 +11,7 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.keys import VARIABLE, Keyring, is_private, new_key, read_key
+from tests import keys
 from tests.cases import cases
 
 ROOT, ME = 0, 10001
@@ -56,7 +57,7 @@ def test_a_key_that_a_group_reads(tmp_path, monkeypatch):
                 read_key(path)
 
 
-KEY, LATER = bytes(range(7, 47)), bytes(range(90, 130))
+KEY, LATER = keys.KEY + keys.OTHER[:8], keys.OTHER + keys.KEY[:8]
 RING = Keyring(KEY, ((1_800_000_000_000, LATER),))
 
 
