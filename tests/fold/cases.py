@@ -21,13 +21,13 @@ from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology, loads
 from tests.fold.judge import Judge
-from tests.keys import KEY
 
 START = 1_760_000_040_000  # milliseconds; a slot begins there
 SLOT = 60_000
 LATENESS = 1
 USERS = 7  # of a partition
 HERE = "here/"  # the deployment, as it is read of an embedded broker that is called so
+KEY = bytes(range(32))
 
 TEXT = """
 topology: fold

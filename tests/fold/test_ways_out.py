@@ -354,6 +354,7 @@ def test_no_key(tmp_path, monkeypatch):
     one, and only the old file helps.
     """
     monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
+    monkeypatch.setattr("ldp_kafka.runtime.keys.is_patterned", lambda _: False)  # it is one
     file = tmp_path / "edge.key"
     for path in (file, None):
         with pytest.raises(ConfigurationError, match="ldp-kafka key new FILE makes one"):

@@ -46,8 +46,8 @@ TWO = "two different reports of one phase of a slot left the device"
 MUCH = "more than the budget left the device"
 LOST = "a report that was on the disk never arrived"
 LESS = "the ledger holds less than what has left"
-KEYS = (1, 5)
-"""The first byte of the key of a device whose user is in half A, and of one in half B."""
+KEYS = (1, 13)
+"""The number of the key of a device whose user is in half A, and of one in half B."""
 
 
 def asking(name, slot, dice):
