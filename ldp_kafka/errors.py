@@ -120,7 +120,7 @@ class Reason(_Code):
     Examples
     --------
     >>> Reason("user") is Reason.USER, f"{Reason.NOT_FINITE}: {Reason.NOT_FINITE.meaning}"
-    (True, 'not_finite: the value is NaN or infinite')
+    (True, 'not_finite: the value is NaN, infinite, or beyond 1.8e308')
     """
 
     cure: str
@@ -211,7 +211,7 @@ class Reason(_Code):
     )
     NOT_FINITE = (
         "not_finite",
-        "the value is NaN or infinite",
+        "the value is NaN, infinite, or beyond 1.8e308",
         "leave out what was not measured",
     )
     CATEGORY = (

@@ -76,7 +76,8 @@ def test_a_bad_record_says_why_and_what_to_do():
     """The reason is a code, which goes into the dead letter; its text is for people."""
     bad = BadRecord(Reason.NOT_FINITE)
     assert bad.reason == "not_finite"
-    assert str(bad) == "not_finite: the value is NaN or infinite; leave out what was not measured"
+    meaning = "the value is NaN, infinite, or beyond 1.8e308"
+    assert str(bad) == f"not_finite: {meaning}; leave out what was not measured"
     assert repr(bad) == "BadRecord(<Reason.NOT_FINITE: 'not_finite'>)"
     assert issubclass(BadRecord, ValueError)
     sent = pickle.loads(pickle.dumps(BadRecord(Reason.NOT_FINITE)))

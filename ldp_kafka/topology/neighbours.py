@@ -12,19 +12,26 @@ from __future__ import annotations
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.topology.sections import Input
 
-__all__ = ["EVENTS", "SLOTS", "STREAMS", "at_a_curator"]
+__all__ = ["EVENTS", "MESSAGES", "SLOTS", "STREAMS", "at_a_curator"]
 
 SLOTS = "the same slots have values"
 """A slot without an event is not released, and is left out of means of several slots."""
 STREAMS = "the same streams have events"
 """A stream is released, under its name, once it has an event."""
+MESSAGES = "the same messages can be read"
+"""An event in a batch that makes its message too large or too deep takes its neighbours along."""
 EVENTS = "the same events close slots"
 """An event that is ahead of the others closes their slots: theirs are late then, and left out."""
 
 
 def at_a_curator(promised: Guarantee, source: Input) -> Guarantee:
     """The guarantee of a method where a curator runs it: what else neighbours have in common."""
-    said = {SLOTS: not source.zeros, STREAMS: not source.streams, EVENTS: not source.by_ticks}
+    said = {
+        SLOTS: not source.zeros,
+        STREAMS: not source.streams,
+        MESSAGES: source.batches,
+        EVENTS: not source.by_ticks,
+    }
     kept = [each for each, true in said.items() if true]
     if not kept:
         return promised

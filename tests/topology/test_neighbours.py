@@ -58,9 +58,10 @@ def test_it_is_said_of_a_curator_alone():
 
 
 KNOWN = TEXT.replace("per_slot: sum", 'per_slot: sum, streams: [north, 17], start: "2026-03-01"')
-SLOTS, STREAMS, EVENTS = (
+SLOTS, STREAMS, MESSAGES, EVENTS = (
     "the same slots have values",
     "the same streams have events",
+    "the same messages can be read",
     "the same events close slots",
 )
 
@@ -73,6 +74,8 @@ SLOTS, STREAMS, EVENTS = (
         (KNOWN, set()),
         (events(KNOWN), {EVENTS}),
         (KNOWN.replace("per_slot: sum", "per_slot: count"), set()),
+        (KNOWN.replace("lateness: 0", "lateness: 0, events: $"), {MESSAGES}),
+        (KNOWN.replace("lateness: 0", "lateness: 0, format: arrow"), {MESSAGES}),
         (KNOWN.replace("sum", "last").replace(', start: "2026-03-01"', ""), {SLOTS}),
         # nobody writes ticks into it, but whoever owns it says that they are there
         (TEXT.replace("input: {", "input: {create: false, "), {SLOTS, STREAMS, EVENTS}),
@@ -84,7 +87,9 @@ SLOTS, STREAMS, EVENTS = (
 )
 def test_what_streams_that_are_known_hide(text, said):
     made = loads(text)
-    assert {each for each in (SLOTS, STREAMS, EVENTS) if each in made.guarantee.within} == said
+    assert {
+        each for each in (SLOTS, STREAMS, MESSAGES, EVENTS) if each in made.guarantee.within
+    } == said
     warned = "\n".join(plan(made, 50).warnings)
     assert ("input.streams is not given" in warned) == (STREAMS in said)
     assert ("shows that nobody was there" in warned) == (SLOTS in said)

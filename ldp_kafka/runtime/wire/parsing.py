@@ -34,6 +34,7 @@ DEEPEST = 128
 """Levels of arrays and objects in a message. Without a limit of ours Python's would hold, which
 depends on who calls: two workers could read one message in two ways.
 """
+DIGITS = 400  # of a whole number
 HEX = re.compile(r"[0-9a-f]{32}")
 
 
@@ -41,7 +42,16 @@ def _refuse(_: str) -> Any:
     raise BadRecord(Reason.NOT_FINITE)
 
 
-_STRICT, _LENIENT = json.JSONDecoder(parse_constant=_refuse), json.JSONDecoder()
+def _integer(text: str) -> int | float:
+    """A whole number of JSON; one of more than 400 digits is beyond all floats, an infinity. How
+    many digits Python reads depends on its settings: two workers could read one message in two
+    ways, and one such number would take its neighbours along.
+    """
+    return int(text) if len(text) <= DIGITS else float(text)
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer)
+_LENIENT = json.JSONDecoder(parse_int=_integer)
 
 
 def parse_json(value: bytes, *, constants: bool = False) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import secrets
+import sys
 from collections import Counter
 
 import pytest
@@ -93,6 +94,33 @@ def _message(dice, shape):
         fill = {"user": dice.choice(TEXTS + OTHERS[:17]), "time": dice.choice(TIMES)}
     shape = shape if dice.random() < 0.97 else dice.choice(list(WRAPS))
     return WRAPS[shape].format(",".join(elements), **fill).encode("utf-8", "surrogatepass")
+
+
+@pytest.fixture
+def digits():
+    """Sets how many digits of a whole number Python reads; puts the setting back."""
+    before = sys.get_int_max_str_digits()
+    yield sys.set_int_max_str_digits
+    sys.set_int_max_str_digits(before)
+
+
+@pytest.mark.parametrize("most", [0, 640, 4300])
+def test_a_number_of_many_digits_is_bad_by_itself(most, digits):
+    """Whatever Python's own limit is, which an environment sets: two workers read one log."""
+    digits(most)
+    many = "9" * 5000
+    told = [
+        (f'"a","value":{many},"time":{NOON}', Reason.NOT_FINITE),
+        (f'"a","value":1,"time":{many}', Reason.TIME),
+        (f'{many},"value":1,"time":{NOON}', Reason.USER),
+    ]
+    rows = [f'{{"user":{row}}}' for row, _ in told]
+    fine = [f'{{"user":"b","value":2,"time":{NOON},"other":{sign}{many}}}' for sign in ("", "-")]
+    reader = READERS["whole"]
+    for text in (f"[{','.join([*rows, *fine])}]", f"[{','.join([*fine, *rows])}]"):
+        found = reader.read(text.encode())
+        assert found.events.users.texts() == ["b", "b"]
+        assert Counter(reason for _, reason in found.bad) == Counter(why for _, why in told)
 
 
 @pytest.mark.parametrize("shape", READERS)
