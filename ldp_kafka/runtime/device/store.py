@@ -311,8 +311,12 @@ class DeviceStore:
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
         work.append(("UPDATE commits SET number = number + 1", ()))
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
-        rows = self._write(work)
+        self._usable()
         self.failed = True  # until it is counted
+        self._counter.require()  # before anything is written that another has written, too
+        self.failed = False
+        rows = self._write(work)
+        self.failed = True
         self._counter.count(self._commits + 1)
         self._commits += 1
         self.failed = False
@@ -337,9 +341,11 @@ class DeviceStore:
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's. SQLite believes that it has it, and would
-        fold up the log at the connection's end: so that must not come.
+        fold up the log at the connection's end: so that must not come. The counter is closed here,
+        so that its lock ends with the parent.
         """
         self.failed = self._abandoned = True
+        self._counter.close()
         never_freed(self._db)
 
     def _ask(self, question: str, *parameters: Any) -> list[Any]:
