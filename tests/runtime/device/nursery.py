@@ -215,7 +215,7 @@ def commits(disk):
             if (disk / name).exists():
                 shutil.copy(disk / name, folder)
         with closing(sqlite3.connect(Path(folder, "m.db"))) as database:
-            return database.execute("SELECT number FROM commits").fetchone()[0]
+            return abs(database.execute("SELECT number FROM commits").fetchone()[0])
 
 
 def copied(folder, to):
