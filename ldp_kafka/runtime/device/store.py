@@ -180,8 +180,10 @@ class DeviceStore:
                 " this one budgets look unspent that are spent"
             )
         self._contents = all_rows(ask("SELECT digest, state FROM users"))
-        for (told,) in ask("SELECT told FROM asked"):
-            self._contents ^= one_row(_ASKED, told.encode())
+        # a file of before there were requests has no such table
+        if ask("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone():
+            for (told,) in ask("SELECT told FROM asked"):
+                self._contents ^= one_row(_ASKED, told.encode())
         if self._summed and summed != _stored(self._contents):
             raise StateError(
                 f"{self._path} is put together of two commits: an older copy was brought back"
