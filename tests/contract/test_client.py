@@ -49,6 +49,9 @@ class Uncounted(Counter):
     def _read(self):
         return 0
 
+    def require(self):
+        pass
+
 
 class ForgetsCopies(lk.Client):
     """An older copy of the database is as good as any."""

@@ -95,7 +95,8 @@ class Client:
     ConfigurationError : the device was not provisioned, others can read its key or database, or
         the topology's ``input.source`` is not ``devices``
     StateError : key, database or counter is missing; the database is empty, damaged, an older copy,
-        in use by another process, or of another key, deployment, fingerprint or version
+        put together of two, or of another key, deployment, fingerprint or version; the device is in
+        use, be it with another database, or its counter cannot be locked
     BrokerError : the broker is embedded, and no process hosts it
 
     Notes

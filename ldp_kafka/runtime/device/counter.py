@@ -3,10 +3,16 @@
 The number lies beside the key, away from the database, and is written after each commit. Two places
 take turns, each with a checksum, so that a power cut in the middle of a write leaves the number
 before it.
+
+The open counter is what one process at a time has of a device, whatever its database is called: the
+file is locked (``flock``). The lock is of the open file: it outlives other opens and closes of the
+file in its process, which SQLite's own locks do not, and ends with the process. A system that has
+no ``flock`` has no devices.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from hashlib import sha256
 from pathlib import Path
@@ -21,15 +27,19 @@ _PLACE = 16  # bytes: the number, and eight bytes of its hash
 
 
 class Counter:
-    """The open file.
+    """The open file, which nobody else can open as long as this one is open.
+
+    Attributes
+    ----------
+    least : commits that the database must have
 
     Raises
     ------
-    StateError : it is missing, or damaged
+    StateError : it is missing, damaged, in use, or on a file system that cannot lock it
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._file = path.absolute(), -1
         try:
             self._file = os.open(path, os.O_RDWR)
         except OSError as error:
@@ -38,6 +48,7 @@ class Counter:
                 " older copy of its database cannot be told from the last one: bring it back"
             ) from None
         try:
+            self._lock()
             self.least = self._read()
         except BaseException:
             self.close()
@@ -58,8 +69,24 @@ class Counter:
         sync_folder(path)
         return cls(path)
 
+    def require(self) -> None:
+        """StateError where it no longer says what was written here last, or is another file."""
+        try:
+            same = os.path.samestat(os.fstat(self._file), self._path.stat())
+            if same and self._read() == self.least:
+                return
+        except OSError:
+            pass  # it is gone, which the text says
+        raise StateError(
+            f"{self._path} was changed or replaced by something else while this client had it: end"
+            " whatever else reports for this device, and open the client anew"
+        )
+
     def count(self, commits: int) -> None:
-        """On the disk when it returns; StateError where it could not be written."""
+        """On the disk when it returns; StateError where it could not be written, or as of
+        `require`.
+        """
+        self.require()
         try:
             os.pwrite(self._file, _written(commits), commits % 2 * _PLACE)
             os.fsync(self._file)
@@ -70,10 +97,29 @@ class Counter:
         self.least = commits
 
     def close(self) -> None:
-        """Close the file; a second close changes nothing, whose number may be another's by then."""
+        """Close the file; a second close changes nothing, whose number may be another's by then.
+        The lock ends with it, except in a forked child: there it stays the parent's.
+        """
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateError(
+                f"{self._path} is in use: one process at a time may report for a device, and only"
+                " with one database"
+            ) from None
+        except OSError as error:
+            raise StateError(
+                f"{self._path} cannot be locked ({error.strerror}): put the counter on a file"
+                " system that has flock"
+            ) from None
 
     def _read(self) -> int:
         content = os.pread(self._file, 2 * _PLACE, 0)

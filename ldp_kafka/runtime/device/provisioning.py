@@ -6,6 +6,7 @@ for slots that it has reported.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,8 +70,8 @@ def provision(topology: Topology, files: Files, deployment: str) -> None:
         new_key(files.key)
         sync_folder(files.key)
     noise = edge_randomness(topology, read_key(files.key), deployment)
-    Counter.make(files.counter).close()
-    DeviceStore.make(files.database, bound_to(topology, noise))
+    with closing(Counter.make(files.counter)):  # no start finds the database half made
+        DeviceStore.make(files.database, bound_to(topology, noise))
 
 
 def found(files: Files) -> None:

@@ -7,19 +7,21 @@ to the topology's fingerprint and to the key, and one process at a time may open
 of SQLite nothing is written through this object again: after a failed write, only what is read from
 the disk anew can be relied on.
 
-=========  ===================================================================================
+===========  ===================================================================================
 table      rows
-=========  ===================================================================================
-``bound``  ``name``, ``value``: what the file belongs to
-``users``  ``digest`` (16 bytes, keyed), ``state``: the method's arrays of one user,
-           little-endian, one after the other
-``queue``  ``seq`` (never used again), ``id`` (of the report), ``payload``: until the broker has
-           acknowledged it
-``held``   ``digest``, ``slot``, ``code``, ``since``: a value that waits for the request of its
-           slot, in clear as all that is in this file; what is deleted is overwritten with zeros
-           (``secure_delete``), and in the write-ahead log with the next pages that come there
-``asked``  ``told``: what is known of the requests so far, one row of JSON
-=========  ===================================================================================
+===========  ===================================================================================
+``bound``    ``name``, ``value``: what the file belongs to
+``commits``  one row: ``number``, how many there were, negative (in files of schema 2 it is
+             positive); ``contents``, the checksum of ``users`` and ``asked`` after the last one
+``users``    ``digest`` (16 bytes, keyed), ``state``: the method's arrays of one user,
+             little-endian, one after the other
+``queue``    ``seq`` (never used again), ``id`` (of the report), ``payload``: until the broker has
+             acknowledged it
+``held``     ``digest``, ``slot``, ``code``, ``since``: a value that waits for the request of its
+             slot, in clear as all that is in this file; what is deleted is overwritten with zeros
+             (``secure_delete``), and in the write-ahead log with the next pages that come there
+``asked``    ``told``: what is known of the requests so far, one row of JSON
+===========  ===================================================================================
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError, StateError
+from ldp_kafka.runtime.device.contents import SIZE, all_rows, one_row
 from ldp_kafka.runtime.device.counter import Counter
 from ldp_kafka.runtime.device.folder import sync_folder
 from ldp_kafka.runtime.device.forks import never_freed, watch_forks
@@ -40,7 +43,8 @@ from ldp_kafka.runtime.device.forks import never_freed, watch_forks
 __all__ = ["DeviceStore", "Held"]
 
 APPLICATION = 0x6C64706B  # "ldpk": what `file` and SQLite know it by
-SCHEMA = 2
+SCHEMA = 3
+UNSUMMED = 2  # without a checksum: the first start gives it one
 BINDINGS = {
     "topology": "it belongs to another topology",
     "fingerprint": (
@@ -63,8 +67,8 @@ BINDINGS = {
 """What a file is bound to, and what to say where it is another's."""
 _TABLES = (
     "CREATE TABLE bound (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE commits (number INTEGER NOT NULL)",
-    "INSERT INTO commits VALUES (0)",
+    "CREATE TABLE commits (number INTEGER NOT NULL, contents BLOB)",
+    "INSERT INTO commits VALUES (0, zeroblob(32))",
     "CREATE TABLE users (digest BLOB PRIMARY KEY, state BLOB NOT NULL)",
     (
         "CREATE TABLE queue (seq INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE,"
@@ -77,7 +81,9 @@ _TABLES = (
     "CREATE TABLE asked (one INTEGER PRIMARY KEY CHECK (one = 1), told TEXT NOT NULL)",
 )
 _STATE = "INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state"
+_COUNTED = "UPDATE commits SET number = ?, contents = ?"
 _TOLD = "INSERT INTO asked VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET told = excluded.told"
+_ASKED = b"asked"  # the name of its row in the checksum; those of users have 16 bytes
 _Work = tuple[str, tuple[Any, ...]]
 
 
@@ -104,8 +110,8 @@ class DeviceStore:
     Raises
     ------
     ConfigurationError : it cannot be opened, or others can read it
-    StateError : it is missing, empty, damaged or an older copy, another process has it, or another
-        version wrote it
+    StateError : it is missing, empty, damaged, an older copy or put together of two, another
+        process has it, or another version wrote it
     """
 
     def __init__(self, path: Path, counter: Path) -> None:
@@ -153,18 +159,36 @@ class DeviceStore:
             )
         if application != APPLICATION:
             raise StateError(f"{self._path} is not a device's database")
-        if schema != SCHEMA:
+        if schema not in (UNSUMMED, SCHEMA):
             raise StateError(
                 f"{self._path} was written by another version: schema {schema}, not {SCHEMA}"
             )
         self.bound = dict(ask("SELECT name, value FROM bound").fetchall())
         """What it belongs to, under the names in ``BINDINGS``."""
-        (self._commits,) = ask("SELECT number FROM commits").fetchone()
+        self._summed = schema == SCHEMA
+        if self._summed:
+            number, summed = ask("SELECT number, contents FROM commits").fetchone()
+            # negative, so that a file of schema 2 that was brought back beside the log of this one
+            # has too few, and is not summed up as it is
+            self._commits = -number
+        else:
+            (self._commits,) = ask("SELECT number FROM commits").fetchone()
         if self._commits < self._counter.least:
             raise StateError(
-                f"{self._path} is an older copy: it has {self._commits} commits, and the counter"
-                f" beside the key says {self._counter.least}: bring the last one back; in this one"
-                " budgets look unspent that are spent"
+                f"{self._path} is an older copy: it has {max(self._commits, 0)} commits, and the"
+                f" counter beside the key says {self._counter.least}: bring the last one back; in"
+                " this one budgets look unspent that are spent"
+            )
+        self._contents = all_rows(ask("SELECT digest, state FROM users"))
+        # a file of before there were requests has no such table
+        if ask("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone():
+            for (told,) in ask("SELECT told FROM asked"):
+                self._contents ^= one_row(_ASKED, told.encode())
+        if self._summed and summed != _stored(self._contents):
+            raise StateError(
+                f"{self._path} is put together of two commits: an older copy was brought back"
+                f" without the {self._path.name}-wal beside it, or with another's. Bring back the"
+                " last one, with its own; in this one budgets look unspent that are spent"
             )
         ask("COMMIT")
 
@@ -204,11 +228,21 @@ class DeviceStore:
     def catch_up(self) -> None:
         """Count the commit that a life before made and did not count: from now on a copy without it
         is an older one. Once it is known that the file belongs here, and before anything is sent.
+        A file of schema 2 gets its checksum before.
 
         Raises
         ------
         StateError : it could not be written; nothing may be sent, and the file must be opened anew
         """
+        if not self._summed:
+            self._write(
+                [
+                    ("ALTER TABLE commits ADD COLUMN contents BLOB", ()),
+                    (_COUNTED, (-self._commits, _stored(self._contents))),
+                    (f"PRAGMA user_version={SCHEMA}", ()),
+                ]
+            )
+            self._summed = True
         if self._commits == self._counter.least:
             return
         # what was killed had perhaps not synced it, and no count may outlive its commit
@@ -277,12 +311,12 @@ class DeviceStore:
         ------
         StateError : it could not be written; nothing may be sent, and the file must be opened anew
         """
-        work: list[_Work] = [(_STATE, (digest, state))]
+        work: list[_Work] = []
         if held is not None:
             work.append(("INSERT INTO held VALUES (?, ?, ?, ?)", (digest, *held)))
         if through is not None:
             work.append(("DELETE FROM held WHERE digest = ? AND slot <= ?", (digest, through)))
-        return self._counted(work, reports, acknowledged)
+        return self._counted({digest: state}, work, reports, acknowledged)
 
     def answer(
         self,
@@ -296,25 +330,38 @@ class DeviceStore:
         """As `commit`, of a request: the new states of all users, what is known of requests from
         now on, and the end of all values of slots up to ``through``.
         """
-        work: list[_Work] = [(_STATE, state) for state in states]
-        work.append((_TOLD, (told,)))
-        work.append(("DELETE FROM held WHERE slot <= ?", (through,)))
-        return self._counted(work, reports, acknowledged)
+        work: list[_Work] = [("DELETE FROM held WHERE slot <= ?", (through,))]
+        return self._counted(dict(states), work, reports, acknowledged, told)
 
     def _counted(
         self,
+        states: Mapping[bytes, bytes],
         work: list[_Work],
         reports: Sequence[tuple[bytes, bytes]],
         acknowledged: Iterable[int],
+        told: str | None = None,
     ) -> list[int]:
         """A transaction that the counter counts, with these reports at its end."""
+        contents = self._contents
+        for digest, state in states.items():
+            contents ^= one_row(digest, self.state(digest)) ^ one_row(digest, state)
+            work.append((_STATE, (digest, state)))
+        if told is not None:
+            before = self.asked()
+            contents ^= one_row(_ASKED, None if before is None else before.encode())
+            contents ^= one_row(_ASKED, told.encode())
+            work.append((_TOLD, (told,)))
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
-        work.append(("UPDATE commits SET number = number + 1", ()))
+        work.append((_COUNTED, (-self._commits - 1, _stored(contents))))
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
-        rows = self._write(work)
+        self._usable()
         self.failed = True  # until it is counted
+        self._counter.require()  # before anything is written that another has written, too
+        self.failed = False
+        rows = self._write(work)
+        self.failed = True
         self._counter.count(self._commits + 1)
-        self._commits += 1
+        self._commits, self._contents = self._commits + 1, contents
         self.failed = False
         return rows[len(rows) - len(reports) :]
 
@@ -337,9 +384,11 @@ class DeviceStore:
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's. SQLite believes that it has it, and would
-        fold up the log at the connection's end: so that must not come.
+        fold up the log at the connection's end: so that must not come. The counter is closed here,
+        so that its lock ends with the parent.
         """
         self.failed = self._abandoned = True
+        self._counter.close()
         never_freed(self._db)
 
     def _ask(self, question: str, *parameters: Any) -> list[Any]:
@@ -389,6 +438,10 @@ class DeviceStore:
 
     def __repr__(self) -> str:
         return f"DeviceStore({str(self._path)!r})"
+
+
+def _stored(contents: int) -> bytes:
+    return contents.to_bytes(SIZE, "big")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -268,7 +268,7 @@ class Outcome:
                 found.append("the collector raises the alarm")
         if counted != len(arrived):
             found.append("a report counted twice, or not at all")
-        assert all(read_reports(value).offset == -1 for _, value in self.broker.left)
+        assert all(read_reports(value).bound == -1 for _, value in self.broker.left)
         return found
 
 

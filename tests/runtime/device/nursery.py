@@ -215,7 +215,7 @@ def commits(disk):
             if (disk / name).exists():
                 shutil.copy(disk / name, folder)
         with closing(sqlite3.connect(Path(folder, "m.db"))) as database:
-            return database.execute("SELECT number FROM commits").fetchone()[0]
+            return abs(database.execute("SELECT number FROM commits").fetchone()[0])
 
 
 def copied(folder, to):
@@ -241,7 +241,9 @@ def goes_on(kind, device, at):
     """
     fork(kind, device, 0, at, False)
     disk = device / "disk"
-    if Counter(disk / "m.key.count").least == commits(disk):
+    with closing(Counter(disk / "m.key.count")) as counter:
+        counted = counter.least
+    if counted == commits(disk):
         return True
     for call in range(1, 100):
         again = copied(device, device.parent / "again" / "device")

@@ -615,7 +615,8 @@ def test_a_commit_that_was_not_counted_is_counted_at_the_next_start(tmp_path):
     (tmp_path / "m.db").write_bytes(copies[3])
 
     opened(tmp_path).close()
-    assert Counter(tmp_path / "m.key.count").least == 3
+    with closing(Counter(tmp_path / "m.key.count")) as counter:
+        assert counter.least == 3
     for copy in copies[1:3]:
         (tmp_path / "m.db").write_bytes(copy)
         with pytest.raises(StateError, match="older copy"):
