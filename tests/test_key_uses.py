@@ -12,6 +12,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.checks.sources import Listener
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.protocols import Request
 from ldp_kafka.methods.step import SENT
 from tests.contract.deaf import Deaf
@@ -106,7 +107,7 @@ def test_equal_values_are_not_told_by_equal_reports():
 def heard(method, values):
     """The words that a method draws of these users and slots."""
     ear = Listener(lk.randomness.keyed(KEY))
-    method.release(values, ear, users=IDS[: len(values)], first_slot=40)
+    method.release(values, ear, users=IDS[: len(values)], first_slot=42)
     return ear.heard
 
 
@@ -159,6 +160,82 @@ def test_no_two_mechanisms_share_a_word():
     assert len(words) >= 2 * (len(MECHANISMS) - 1)
     for one, other in itertools.combinations(words, 2):
         assert words[one].isdisjoint(words[other]), (one, other)
+
+
+class SquareWave(lk.MECHANISMS["square_wave"]):
+    """Somebody else's, of the name and with the tables of ours."""
+
+
+class Response(lk.MECHANISMS["grr"]):
+    """Somebody else's that binds its words to nothing but what they were bound to before."""
+
+    def perturb(self, values, randomness):
+        return np.where(randomness.words(len(values))[:, 0] < 2**31, values, 0)
+
+
+class Other(Response):
+    """Another one."""
+
+
+class Untold:
+    """A response of its own, without tables; two that differ in ``top`` have one law."""
+
+    def __init__(self, epsilon, categories, *, top):
+        self.epsilon, self.categories, self.top = epsilon, categories, top
+
+    def law(self, value):
+        weights = [1] * self.categories
+        weights[value] = 2
+        return lk.Law(np.arange(self.categories), weights, sum(weights))
+
+    def perturb(self, values, randomness):
+        low = randomness.words(len(values))[:, 0] < 2**32 // (self.categories + 1)
+        return np.where(low != self.top, values, 0)
+
+    def support(self, reports):
+        return np.array([len(reports), *np.bincount(reports, minlength=self.categories)])
+
+
+class Direct(lk.METHODS["sw_direct"]):
+    """Somebody else's method, of the name of ours."""
+
+
+NUMERIC, CATEGORIES = {"window": 1, "domain": (0.0, 1.0)}, {"window": 1, "categories": 3}
+
+
+def test_a_class_of_somebody_elses_shares_no_word_with_another():
+    """Nor with ours of its name."""
+    values, codes = np.full((50, 4), 0.5), np.zeros((50, 4), np.int64)
+    ours = heard(lk.method("sw_direct", epsilon=1.0, **NUMERIC), values)
+    theirs = heard(lk.method("sw_direct", epsilon=1.0, mechanism=SquareWave, **NUMERIC), values)
+    own = heard(Direct(epsilon=1.0, mechanism=lk.MECHANISMS["square_wave"], **NUMERIC), values)
+    assert ours and ours.isdisjoint(theirs) and ours.isdisjoint(own)
+    for make in (lk.method, lk.protocol):
+        words = []
+        for kind in (Response, Other):
+            taken = {"mechanism" if make is lk.method else "oracle": kind}
+            made, ear = (
+                make("lpu", epsilon=1.0, **taken, **CATEGORIES),
+                Listener(lk.randomness.keyed(KEY)),
+            )
+            run = made.release if make is lk.method else made.run
+            run(codes, ear, users=IDS[:50], first_slot=40)
+            words.append(ear.heard)
+        assert words[0] and words[0].isdisjoint(words[1])
+
+
+def test_what_cannot_be_told_apart_has_no_keyed_noise():
+    """Two mechanisms of one class, budget and law may turn one word into unlike answers: where they
+    answered alike it was the truth.
+    """
+    for make, used, run in ((lk.method, "mechanism", "release"), (lk.protocol, "oracle", "run")):
+        made = make("lpu", epsilon=1.0, **{used: lambda *a: Untold(*a, top=True)}, **CATEGORIES)
+        named = {"users": ["a", "b"], "first_slot": 0}
+        with pytest.raises(ConfigurationError, match=r"Untold must have tables\(\)"):
+            getattr(made, run)(np.zeros((2, 3), np.int64), lk.randomness.keyed(KEY), **named)
+        for source in (lk.randomness.system(), lk.randomness.seeded(1)):
+            if make is lk.method:  # a protocol also reads what was reported
+                assert made.release(np.zeros((2, 3), np.int64), source, **named).shape == (2, 3)
 
 
 def test_a_use_is_the_same_everywhere():

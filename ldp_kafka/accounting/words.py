@@ -86,8 +86,8 @@ def nats(micros: int) -> str:
     >>> nats(1_500_000), nats(3_000_001), nats(20_000_000)
     ('1.5', '3.000001', '20')
     """
-    text = format(Decimal(micros).scaleb(-6), "f")
-    return text.rstrip("0").rstrip(".")
+    whole, rest = divmod(abs(micros), 10**6)  # decimals would keep 28 digits
+    return f"{'-' if micros < 0 else ''}{whole}.{rest:06}".rstrip("0").rstrip(".")
 
 
 def span(milliseconds: int) -> str:

@@ -29,14 +29,17 @@ __all__ = [
     "check_number",
     "check_numbers",
     "check_reports",
+    "check_told_apart",
     "check_values",
     "check_vectors",
     "check_whole",
     "exp_below",
     "frequency_variance",
     "in_chunks",
+    "kind_of",
     "own",
     "report_width",
+    "strangers",
     "whole",
 ]
 
@@ -165,10 +168,10 @@ class Mechanism(Protocol):
     All that is listed here, and ``domain`` (lo, hi) where values are numbers or ``categories``
     (int) where they are categories, is what `check_mechanism` calls and what runs on the wire; a
     whole example is in `ldp_kafka.checks`. To try one in `ldp_kafka.method` on arrays, ``epsilon``,
-    ``domain`` or ``categories``, ``perturb`` and ``law`` are enough. `ldp_kafka.method` and
-    `protocol` refuse one that by its ``epsilon``, its certificate or, without one, its law spends
-    more than it is asked for. It must refuse an epsilon that is no positive finite number
-    when it is built, with a ValueError or TypeError.
+    ``domain`` or ``categories``, ``perturb`` and ``law`` are enough; keyed noise needs ``tables``
+    too. `ldp_kafka.method` and `protocol` refuse one that by its ``epsilon``, its certificate or,
+    without one, its law spends more than it is asked for. It must refuse an epsilon that is no
+    positive finite number when it is built, with a ValueError or TypeError.
 
     Optional: ``hides_spread`` (see `estimate_support`), and ``width``. That is the bytes of a
     report of packed bits: reports are then uint8 (n, width), and ``scale`` is 1. Where it is 0 or
@@ -248,6 +251,44 @@ def in_chunks(
     return out
 
 
+def kind_of(drawing: Any) -> str:
+    """The name by which noise is bound to the class of what draws it: its own in this package, with
+    its module elsewhere, so that a class of somebody else's draws other words than ours of the same
+    name.
+
+    Examples
+    --------
+    >>> from ldp_kafka.mechanisms import SquareWave
+    >>> kind_of(SquareWave(1.0, (0.0, 1.0)))
+    'SquareWave'
+    >>> Theirs = type("SquareWave", (SquareWave,), {"__module__": "theirs"})
+    >>> kind_of(Theirs(1.0, (0.0, 1.0)))
+    'theirs.SquareWave'
+    """
+    kind = type(drawing)
+    return kind.__qualname__ if _is_ours(kind) else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def strangers(*parts: Any) -> list[str]:
+    """`kind_of` those that are of no class of this package."""
+    return [kind_of(part) for part in parts if not _is_ours(type(part))]
+
+
+def check_told_apart(mechanism: Any, randomness: Randomness) -> None:
+    """ConfigurationError where words are repeated for a mechanism that has no ``tables``: two of
+    one class and budget could not be told apart, and would draw the same words.
+    """
+    if randomness.repeats and not hasattr(mechanism, "tables"):
+        raise ConfigurationError(
+            "keyed noise is bound to the integers that a mechanism samples with:"
+            f" {kind_of(mechanism)} must have tables(), or be drawn with lk.randomness.system()"
+        )
+
+
 def own(mechanism: Any, randomness: Randomness) -> Randomness:
     """The source as this mechanism alone uses it: under one key two mechanisms, or one with two
     budgets or domains, draw independent words even where users, slots and integers are the same.
@@ -255,7 +296,7 @@ def own(mechanism: Any, randomness: Randomness) -> Randomness:
     context = _CONTEXTS.get(mechanism)
     if context is None:
         context = _CONTEXTS[mechanism] = use_of(
-            type(mechanism).__name__,
+            kind_of(mechanism),
             mechanism.epsilon,
             getattr(mechanism, "domain", None),
             getattr(mechanism, "categories", None),

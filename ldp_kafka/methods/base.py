@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, BudgetLedger, Field, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import as_array, check_epsilon
+from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_told_apart, kind_of, strangers
 from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.made import checked_factory
@@ -174,6 +174,8 @@ class Method(Estimates):
         last = state.columns["last"]
         if not (last[rows] < slot).all():
             raise ValueError("a user's slots must increase")
+        for part in self._parts:
+            check_told_apart(part, randomness)
         step = self._step(state, rows, slot, values, randomness.within(self.use))
         last[rows] = slot
         return step
@@ -198,11 +200,17 @@ class Method(Estimates):
         return [self.spend, self.window, *self._bounds(), *self.mechanism.tables()]
 
     @cached_property
+    def _parts(self) -> list[Any]:
+        """The mechanisms that a factory made for it, which may be somebody else's."""
+        return [self.mechanism, *([self.scout] if hasattr(self, "scout") else [])]
+
+    @cached_property
     def use(self) -> bytes:
         """What its noise is drawn within: name, parameters, budget, what values may be, and the
-        integers that it samples with. Two methods, or one with two budgets, draw independent words
-        under one key.
+        integers that it samples with; and which classes are not of this package. Two methods, or
+        one with two budgets, draw independent words under one key.
         """
+        theirs = strangers(self, *self._parts)
         return use_of(
             "method",
             self.name,
@@ -211,8 +219,9 @@ class Method(Estimates):
             [getattr(self, name, None) for name in ("domain", "categories", "dimension")],
             # one that is tried on arrays needs no more than epsilon, perturb and law
             [int(number) for number in self.tables()]
-            if hasattr(self.mechanism, "tables")
-            else [type(self.mechanism).__qualname__, float(self.mechanism.epsilon)],
+            if all(hasattr(part, "tables") for part in self._parts)
+            else [[kind_of(part), float(part.epsilon)] for part in self._parts],
+            *([theirs] if theirs else []),
         )
 
     def release(
@@ -229,6 +238,11 @@ class Method(Estimates):
         A call without ``state`` begins every user's life: its ledgers know of no other call, and
         what several calls release of one user adds up. With the state of the call before, the
         guarantee is over all of them together, and they release what one call would have.
+
+        A key with its ``context`` serves one stream of a user: each slot has one value under it,
+        and two values of one slot would be told equal or not by their reports. Each further
+        quantity needs a source of its own, ``lk.randomness.keyed(key, context=...)`` with another
+        context.
 
         Parameters
         ----------
@@ -252,7 +266,7 @@ class Method(Estimates):
         ValueError : a value is not finite, or no category (the value is not shown); vectors of
             another dimension; users that are not distinct; a state of other users or of later
             slots; keyed noise without users or first slot, since two releases would share their
-            noise
+            noise, or through a mechanism without ``tables``
 
         Examples
         --------

@@ -25,8 +25,9 @@ def contexts_of(
 
     Raises
     ------
-    TypeError : an id is neither text nor a whole number
-    ValueError : ids are not distinct, or not one a row; keyed noise without ids or first slot
+    TypeError : an id is neither text nor a whole number; the slot is no whole number
+    ValueError : ids are not distinct, or not one a row; a slot below 0; keyed noise without
+        ids or first slot
 
     Examples
     --------
@@ -41,7 +42,7 @@ def contexts_of(
             " would tell which values are equal"
         )
     ids = distinct_ids(range(rows) if users is None else users, rows)
-    return ids, 0 if first_slot is None else first_slot
+    return ids, 0 if first_slot is None else _slot(first_slot)
 
 
 def distinct_ids(users: Iterable[Any], rows: int) -> list[str]:
@@ -65,9 +66,16 @@ def distinct_ids(users: Iterable[Any], rows: int) -> list[str]:
     return ids
 
 
+def _slot(given: Any) -> int:
+    slot = whole(given, "first_slot")
+    if not slot >= 0:
+        raise ConfigurationError("first_slot must be at least 0")
+    return slot
+
+
 def _text(user: Any) -> str:
     if isinstance(user, str):
-        return normalize("NFC", user)
+        return normalize("NFC", str.__str__(user))  # a class of its own may show itself as another
     try:
         return str(whole(user, "a user"))
     except TypeError:

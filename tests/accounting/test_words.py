@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 import ldp_kafka
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.admission import Loss
-from ldp_kafka.accounting.words import at_least, at_most, did_you_mean, exactly, instant, moment
+from ldp_kafka.accounting.words import (
+    at_least,
+    at_most,
+    did_you_mean,
+    exactly,
+    instant,
+    moment,
+    nats,
+)
 from tests.cases import cases
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
@@ -184,6 +192,21 @@ def test_what_python_writes_is_read(found, ahead, spec, between):
 @cases("milliseconds", [0, 1, NOON, NOON + 999])
 def test_a_moment_reads_as_itself(milliseconds):
     assert instant(moment(milliseconds)) == milliseconds
+
+
+@cases(
+    ("micros", "printed"),
+    [
+        (0, "0"),
+        (1, "0.000001"),
+        (-1_500_000, "-1.5"),
+        (10**28 + 1, f"1{'0' * 22}.000001"),
+        (int(1e308) * 10**6, str(int(1e308))),
+    ],
+)
+def test_nats_have_all_their_digits(micros, printed):
+    """1e308, a limit that nothing reaches, was printed as 1."""
+    assert nats(micros) == printed
 
 
 def test_the_nearest_name():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.checks.sources import Listener
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import DelayMethod
 from tests.cases import cases
 from tests.keys import KEY, OTHER
@@ -41,6 +45,69 @@ def test_an_id_is_its_text(maker):
 
     one, other = of([7, "e\u0301"]), of(["7", "\u00e9"])
     assert np.array_equal(one, other, equal_nan=True)
+
+
+class Shown(str):
+    """Text that shows itself as another."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return "same"
+
+
+class Named(str, enum.Enum):  # noqa: UP042 - StrEnum shows its text
+    """Whose members show themselves as ``Named.ONE``."""
+
+    ONE = "one"
+
+
+@cases(("theirs", "text"), [(Shown("p"), "p"), (Named.ONE, "one"), (np.str_("n"), "n")])
+@cases("maker", list(MAKERS))
+def test_an_id_of_a_class_of_text_is_its_text(maker, theirs, text):
+    """Not that which it shows itself as, which may be another one's."""
+    release, streams = MAKERS[maker](), np.random.default_rng(1).random((2, 4))
+    source = lk.randomness.keyed(KEY)
+    for other in ("same", "Named.ONE", Shown("q")):
+        one, two = (
+            getattr(found, "values", found)
+            for found in (
+                release(streams, source, users=[id_, other], first_slot=0) for id_ in (theirs, text)
+            )
+        )
+        assert np.array_equal(one, two, equal_nan=True)
+        if maker != "protocol":  # which releases one stream
+            flat = np.full((2, 40), 0.5)
+            assert not np.array_equal(*release(flat, source, users=[theirs, other], first_slot=0))
+    with pytest.raises(ConfigurationError, match="users must be distinct"):
+        release(streams, source, users=[theirs, text], first_slot=0)
+
+
+@cases(
+    ("slot", "error"),
+    [(s, TypeError) for s in (True, np.True_, 1.5, 2.0, np.float64(2), "3", np.nan)]
+    + [(s, ConfigurationError) for s in (-1, -5, np.int64(-4))],
+)
+@cases("maker", list(MAKERS))
+def test_a_first_slot_is_a_whole_number(maker, slot, error):
+    release, streams = MAKERS[maker](), np.full((2, 4), 0.5)
+    for source in (lk.randomness.keyed(KEY), lk.randomness.system()):
+        with pytest.raises(error, match="first_slot must be"):
+            release(streams, source, users=["a", "b"], first_slot=slot)
+
+
+@cases("maker", list(MAKERS))
+def test_a_second_quantity_has_words_of_its_own(maker):
+    """The key alone says nothing of which quantity it is for: a context does, and is documented."""
+    release, heard = MAKERS[maker](), []
+    for context in (b"kwh", b"temperature"):
+        ear = Listener(lk.randomness.keyed(KEY, context=context))
+        release(np.full((40, 8), 0.5), ear, users=range(40), first_slot=0)
+        heard.append(ear.heard)
+    assert heard[0] and heard[0].isdisjoint(heard[1])
+    made = release.__self__
+    told = made.trace.__doc__ if maker == "delay" else release.__doc__
+    assert "``lk.randomness.keyed(key, context=...)``" in told
 
 
 CARRIED = [

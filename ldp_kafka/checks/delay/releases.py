@@ -5,6 +5,7 @@ stream's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ __all__ = [
     "streams_are_apart",
 ]
 
-FIRST = 3  # in the middle of a batch, where there is one
+FIRST = 3  # in the middle of a batch, where one noise is not for all of it
+
+
+def _opening(method: Any, slot: int = FIRST) -> int:
+    """The first slot from this one on that keyed noise may begin with."""
+    return next(at for at in count(slot) if method.drawn_from(at) == at)
 
 
 def every_slot_is_released_once(trial: DelayTrial) -> None:
@@ -76,11 +82,11 @@ def release_is_step(trial: DelayTrial) -> None:
     any order, and are left out where nothing of them waits.
     """
     method = trial.make()
-    count, slots = 6, 6 * method.delay + 5
-    streams, present = trial.streams(count, slots), trial.presence(count, slots)
-    ids = [f"stream-{i}" for i in range(count)]
+    many, slots, first = 6, 6 * method.delay + 5, _opening(method)
+    streams, present = trial.streams(many, slots), trial.presence(many, slots)
+    ids = [f"stream-{i}" for i in range(many)]
     whole = _release(method, streams, users=ids, present=present)
-    for i in range(count):
+    for i in range(many):
         alone = _release(method, streams[i], users=ids[i : i + 1], present=present[i])
         require(
             np.array_equal(whole[i], alone, equal_nan=True),
@@ -89,21 +95,21 @@ def release_is_step(trial: DelayTrial) -> None:
     bound, hop = method.bound(streams), method.windows.hop
     source, behind = keyed(KEY), method.windows.behind
     state = method.state(source.digests(["another", *ids]))
-    start = FIRST - FIRST % hop
+    start = first - first % hop
     stepped = np.full(streams.shape, np.nan)
-    for turn, slot in enumerate(range(start, FIRST + slots + behind + hop, hop)):
-        places = range(slot - FIRST, slot - FIRST + hop)
+    for turn, slot in enumerate(range(start, first + slots + behind + hop, hop)):
+        places = range(slot - first, slot - first + hop)
         inside = [0 <= at < slots for at in places]
-        values, there = np.zeros((hop, count), np.int64), np.zeros((hop, count), np.bool_)
+        values, there = np.zeros((hop, many), np.int64), np.zeros((hop, many), np.bool_)
         for row, (at, is_inside) in enumerate(zip(places, inside, strict=True)):
             if is_inside:
                 values[row], there[row] = bound[:, at], present[:, at]
-        needed = there.any(0) | method.waiting(state, np.arange(1, count + 1))
+        needed = there.any(0) | method.waiting(state, np.arange(1, many + 1))
         order = np.roll(np.flatnonzero(needed), turn)[:: 1 if turn % 2 else -1]
         closed = method.step(state, order + 1, slot, values[:, order], there[:, order], source)
         require(closed.first == slot - behind, "a step must say which slots it releases")
         for row in range(hop):
-            at = closed.first + row - FIRST
+            at = closed.first + row - first
             if 0 <= at < slots:
                 stepped[order, at] = closed.values[row]
     wanted = np.where(present, whole, np.nan)
@@ -146,7 +152,9 @@ def noise_is_keyed(trial: DelayTrial) -> None:
     others = {
         "key": _release(method, streams, users=ids, key=KEY[::-1]),
         "stream": _release(method, streams, users=[f"not {each}" for each in ids]),
-        "slot": _release(method, streams, users=ids, first=FIRST + 100 * method.delay),
+        "slot": _release(
+            method, streams, users=ids, first=_opening(method, FIRST + 100 * method.delay)
+        ),
     }
     for what, other in others.items():
         # a group's or a bucket's end can be hit twice
@@ -164,7 +172,7 @@ def noise_is_its_own(trial: DelayTrial) -> None:
     ids = [f"stream-{i}" for i in range(len(streams))]
     for each in (method, renamed, richer):
         ear = Listener(keyed(KEY))
-        each.release(streams, ear, users=ids, first_slot=FIRST)
+        each.release(streams, ear, users=ids, first_slot=_opening(each))
         heard.append(ear.heard)
     require(all(heard), "noise must be made of the words of the source")
     require(
@@ -180,8 +188,9 @@ def _release(
     users: Sequence[str] | None = None,
     present: NDArray[np.bool_] | None = None,
     key: bytes = KEY,
-    first: int = FIRST,
+    first: int | None = None,
 ) -> NDArray[np.float64]:
     ids = [f"stream-{i}" for i in range(len(np.atleast_2d(streams)))] if users is None else users
+    first = _opening(method) if first is None else first
     found = method.release(streams, keyed(key), users=ids, first_slot=first, present=present)
     return np.asarray(found)

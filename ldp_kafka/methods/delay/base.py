@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State, micro
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_number
+from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_number, strangers
 from ldp_kafka.methods.base import check_slots
 from ldp_kafka.methods.contexts import contexts_of
 from ldp_kafka.methods.delay.closed import Closed
@@ -265,6 +265,14 @@ class DelayMethod(Description):
             users = as_array(users, "u", "users must be digests (n, 2), not ids")
         return State(self.fields, users)
 
+    def drawn_from(self, slot: int) -> int:
+        """The first of the slots whose values one draw can be for together with this slot's, and
+        which a call that does not know the others would draw for under the same context: that of
+        its segment or block. The slot itself where each draw is named after a slot that is its
+        call's own.
+        """
+        return slot
+
     def waiting(self, state: State, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of these streams have values that are not released: each has to be stepped at the
         slot after its last one, with a value or without.
@@ -468,7 +476,11 @@ class DelayMethod(Description):
         nothing waits.
 
         Each slot's value is paid for in the call that it is in. Calls over other slots of a stream
-        are within the one guarantee; what calls over the same slots release adds up.
+        are within the one guarantee. A key with its ``context`` serves one stream of values: under
+        it the same values of a slot are released alike again, and other values of the same slots,
+        such as those of a second quantity, would be told equal or not by their releases. They need
+        a source of their own, ``lk.randomness.keyed(key, context=...)`` with another context, or
+        fresh words: then what the calls release adds up.
 
         Parameters
         ----------
@@ -476,7 +488,8 @@ class DelayMethod(Description):
         present : of the same shape, which values there are; None: all
         users : ids of the streams (text or whole numbers), the contexts of keyed noise, which
             needs them; default elsewhere: row numbers
-        first_slot : slot number of the first column; keyed noise needs it too, default elsewhere: 0
+        first_slot : slot number of the first column, at least 0; keyed noise needs it too, and one
+            for which ``drawn_from(first_slot) == first_slot``; default elsewhere: 0
 
         Returns
         -------
@@ -485,11 +498,20 @@ class DelayMethod(Description):
         Raises
         ------
         ValueError : a value is not finite (it is not shown); users are not distinct; keyed noise
-            without users or first slot, since two releases would share their noise
+            without users or first slot, or that begins inside a segment or block, since two
+            releases would share their noise
         """
         table, there = self._table(streams, present)
         count, slots = table.shape
         ids, start = contexts_of(users, first_slot, count, randomness)
+        opens = self.drawn_from(start)
+        if randomness.repeats and opens != start:
+            raise ValueError(
+                f"first_slot {start} lies inside the slots from {opens} on that {self.name} draws"
+                " one noise for: a call that ended there would have drawn the same noise, and equal"
+                f" releases would tell which values are equal. Begin with slot {opens}; present="
+                " says where there is no value"
+            )
         hop = self.windows.hop
         early = start % hop
         steps = -(-(early + slots) // hop) if slots else 0
@@ -575,4 +597,5 @@ class DelayMethod(Description):
             [self.epsilon, self.calibration, *([self.window] if self.window > 1 else [])],
             list(self.domain),
             self.tables(),
+            *([theirs] if (theirs := strangers(self, *self._own())) else []),
         )

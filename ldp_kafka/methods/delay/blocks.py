@@ -28,6 +28,9 @@ class Blocks(DelayMethod):
         span = self.windows.span
         return {**super()._kept(), "value": Field("i8", span), "waits": Field("?", span)}
 
+    def drawn_from(self, slot: int) -> int:
+        return slot - slot % self.delay
+
     def _take(
         self,
         window: Rows,

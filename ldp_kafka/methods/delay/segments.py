@@ -134,6 +134,9 @@ class SegmentMean(DelayMethod):
             min(self.segment, self.delay - first),
         )
 
+    def drawn_from(self, slot: int) -> int:
+        return self._segment_of(slot)[1]
+
     def _until(self, slot: int) -> int:
         _, first, length = self._segment_of(slot)
         return first + length - 1

@@ -214,6 +214,11 @@ class Protocol(ABC):
         what several calls release of one user adds up. With the state of the call before, the
         guarantee is over all of them together, and they release what one call would have.
 
+        A key with its ``context`` serves one stream of a user: each slot has one value under it,
+        and two values of one slot would be told equal or not by their reports. Each further
+        quantity needs a source of its own, ``lk.randomness.keyed(key, context=...)`` with another
+        context.
+
         Parameters
         ----------
         streams : (users, T), category numbers with -1, or numbers with NaN, where a user has no

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field, Ledger, State
-from ldp_kafka.mechanisms.base import as_array, report_width
+from ldp_kafka.mechanisms.base import as_array, check_told_apart, kind_of, report_width
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.ledgers import Ledgers
 from ldp_kafka.methods.protocols.request import FIRST, SECOND, Request
@@ -231,6 +231,8 @@ class Responder:
         """Charge and draw for those who are asked; ``users`` are their digests, if known."""
         step = self._nothing(rows, cost, SILENT, phase)
         who = EVERY if asked.all() else np.flatnonzero(asked)
+        if asked.any():
+            check_told_apart(self.terms.oracle.at(cost), randomness)
         allowed = self.charge(state, rows[who], slot, cost, phase)
         if allowed.all():
             step.status[who], sent = SENT, who
@@ -293,7 +295,7 @@ class Responder:
                 terms.name,
                 [phase, cost, terms.budget, terms.window],
                 [getattr(values, name, None) for name in ("domain", "categories")],
-                [type(mechanism).__qualname__, float(mechanism.epsilon)],
+                [kind_of(mechanism), float(mechanism.epsilon)],
                 [int(number) for number in mechanism.tables()]
                 if hasattr(mechanism, "tables")
                 else [],

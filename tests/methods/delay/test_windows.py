@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.checks.sources import Recorder
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay import DelayName
-from ldp_kafka.randomness import seeded
+from ldp_kafka.randomness import keyed, seeded
 from tests.cases import cases
+from tests.keys import KEY
 
 UNIT = {"epsilon": 1.0, "delay": 4, "domain": (0.0, 1.0)}
 NAMES = [name for name, kind in lk.METHODS.items() if issubclass(kind, lk.DelayMethod)]
@@ -236,3 +238,46 @@ def test_what_is_not_there_is_not_looked_at():
     streams[0, 2] = np.inf
     with pytest.raises(ValueError, match="finite"):
         method.release(streams, seeded(1), present=present)
+
+
+def drawn(method, slots, present=None):
+    """(stream, slot, phase) of each draw of a keyed call over these slots."""
+    source = Recorder(keyed(KEY))
+    streams = np.random.default_rng(slots.start).random((3, len(slots)))
+    present = None if present is None else np.broadcast_to(present, streams.shape)
+    method.release(streams, source, users=["a", "b", "c"], first_slot=slots.start, present=present)
+    return {draw[:3] for draw in source.draws}
+
+
+SHARED = {"segment_mean": {"segment": 3}, "dpi": {}, "truncate": {}}
+"""The methods that draw one noise for slots that two calls could split."""
+
+
+@cases("name", NAMES)
+@cases("setting", SETTINGS)
+@cases("calibration", ("sound", "published"))
+def test_two_calls_over_other_slots_share_no_draw(name, setting, calibration):
+    """Wherever the second may begin that the first has left: where a segment or block does, and at
+    every slot where no noise is for several.
+    """
+    starts = {("segment_mean", "batch"): [15, 16, 19, 20], ("segment_mean", "sliding"): [15, 18]}
+    starts |= {(each, how): [16, 20] for each in ("dpi", "truncate") for how in SETTINGS}
+    how = {"setting": setting, "calibration": calibration, **SHARED.get(name, {})}
+    method = lk.method(name, **(UNIT | how))
+    for cut in range(13, 21):
+        if cut in starts.get((name, setting), range(13, 21)):
+            before, after = drawn(method, range(12, cut)), drawn(method, range(cut, 22))
+            assert before and after and before.isdisjoint(after), cut
+            continue
+        with pytest.raises(ValueError, match=f"first_slot {cut} lies inside .* Begin with slot"):
+            drawn(method, range(cut, 22))
+        opens = method.drawn_from(cut)
+        assert drawn(method, range(opens, 22), np.arange(opens, 22) >= cut)
+
+
+@cases("name", list(SHARED))
+def test_fresh_and_public_words_may_begin_anywhere(name):
+    method = lk.method(name, **(UNIT | SHARED[name]))
+    for source in (seeded(1), lk.randomness.system()):
+        found = method.release(np.full((2, 5), 0.5), source, users=["a", "b"], first_slot=5)
+        assert np.isfinite(found).all()

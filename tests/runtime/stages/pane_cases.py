@@ -52,6 +52,19 @@ def numbered(messages):
     return [Message(at, each.timestamp, each.value) for at, each in enumerate(messages)]
 
 
+def told_of(topology, values, there, noise, names):
+    """What a topology's method says of streams from `FIRST` on. Where that lies inside a segment or
+    a block, the slots before it have no values.
+    """
+    method = topology.windowed
+    opens = method.drawn_from(FIRST)
+    early = ((0, 0), (FIRST - opens, 0))
+    told = method.trace(
+        np.pad(values, early), noise, present=np.pad(there, early), users=names, first_slot=opens
+    )
+    return type(told)(FIRST, *(part[FIRST - opens :] for part in told[1:]))
+
+
 def beside_the_method(topology, streams=5, slots=SLOTS):
     """A run of a topology over streams with gaps, what its method says of them as a whole, and
     their ids.
@@ -69,8 +82,7 @@ def beside_the_method(topology, streams=5, slots=SLOTS):
     end = encode_json(Tick(START + (slots + 10) * SLOT))
     noise, names = edge_randomness(topology, KEY, HERE), [f"s{stream}" for stream in range(streams)]
     run = local.run(topology, noise, [log([*messages, end])], together=7)
-    told = topology.windowed.trace(values, noise, present=there, users=names, first_slot=FIRST)
-    return run, told, names
+    return run, told_of(topology, values, there, noise, names), names
 
 
 def in_runs(stage, messages, seed, most):

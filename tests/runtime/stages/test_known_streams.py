@@ -33,6 +33,7 @@ from tests.runtime.stages.pane_cases import (
     is_found,
     numbered,
     straight,
+    told_of,
     wild_streams,
 )
 
@@ -128,9 +129,8 @@ def test_a_slot_without_an_event_is_zero(method, setting):
     end = encode_json(Tick(START + (SLOTS + 10) * SLOT))
     noise = edge_randomness(topology, KEY, HERE)
     run = local.run(topology, noise, [log([*(batch([row]) for row in rows), end])], together=7)
-    told = topology.windowed.trace(
-        np.pad(np.where(there, values, 0.0), ((0, 0), (0, 8))), noise, users=NAMES, first_slot=FIRST
-    ).values
+    zeros = np.pad(np.where(there, values, 0.0), ((0, 0), (0, 8)))
+    told = told_of(topology, zeros, np.ones_like(zeros, np.bool_), noise, NAMES).values
     found = released(run.releases, topology.releases_topic)
     # a segment in which the start lies is released as a whole
     inside = {name: each for name, each in found.items() if FIRST <= name[1] < FIRST + SLOTS}
