@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import whole
+from ldp_kafka.normal_form import nfc
 from ldp_kafka.randomness import Digests, Randomness
 
 __all__ = ["carried_on", "contexts_of", "distinct_ids"]
@@ -67,7 +67,7 @@ def distinct_ids(users: Iterable[Any], rows: int) -> list[str]:
 
 def _text(user: Any) -> str:
     if isinstance(user, str):
-        return normalize("NFC", user)
+        return nfc(user)
     try:
         return str(whole(user, "a user"))
     except TypeError:
