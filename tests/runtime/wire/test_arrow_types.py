@@ -323,7 +323,7 @@ def test_a_point_beyond_the_digits(name, make):
         (EventReader(("user",), ("value",), ("time",), 3), {"value": 0}),
         (EventReader(("user",), ("value",), ("time",), NAMES), {"value": "404"}),
     ]
-    for scale in (widest + 1, -widest - 1, 1000, -1000, 2**31 - 1, -(2**31)):
+    for scale in (-widest - 1, widest + 1, 1000, -1000, 2**31 - 1, -(2**31)):
         for reader, fill in readers:
             assert read(name, decimals(make(widest, scale)), reader, fill) == "not_arrow"
         if name == "value":
