@@ -22,7 +22,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # Each room may import those before it, and itself.
 ORDER = [
-    {"errors", "version"},
+    {"errors", "normal_form", "version"},
     {"randomness"},
     {"records"},
     {"mechanisms"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import whole
+from ldp_kafka.normal_form import nfc
 from ldp_kafka.randomness import Digests, Randomness
 
 __all__ = ["carried_on", "contexts_of", "distinct_ids"]
@@ -75,7 +75,7 @@ def _slot(given: Any) -> int:
 
 def _text(user: Any) -> str:
     if isinstance(user, str):
-        return normalize("NFC", str.__str__(user))  # a class of its own may show itself as another
+        return nfc(str.__str__(user))  # a class of its own may show itself as another
     try:
         return str(whole(user, "a user"))
     except TypeError:

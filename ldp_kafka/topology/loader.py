@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any
-from unicodedata import normalize
 
 from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import streamed
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.normal_form import nfc
 from ldp_kafka.topology.document import Document, Unset, key_text, read
 from ldp_kafka.topology.durations import parse_duration
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
@@ -254,7 +254,7 @@ class _Work:
         if "events" in given:
             fields["events"] = self._path("events", given.pop("events"))
         start = given.pop("start", None)
-        streams = tuple(normalize("NFC", str(each)) for each in given.pop("streams", ()))
+        streams = tuple(nfc(str(each)) for each in given.pop("streams", ()))
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")
         idle_ms = None if idle == "off" else parse_duration(idle)

@@ -11,7 +11,6 @@ from inspect import Parameter, signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
-from unicodedata import normalize
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import ConfigurationError, TopologyError
@@ -20,6 +19,7 @@ from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import names, of_either_kind, streamed
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.windowed import Windowed
+from ldp_kafka.normal_form import nfc
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity, is_address
@@ -587,7 +587,7 @@ class Privacy(Checked):
             yield "privacy.categories", f"must not be given: {self.method} is for numbers"
         if (
             self.category_names is not None
-            and not len({normalize("NFC", name) for name in self.category_names})
+            and not len({nfc(name) for name in self.category_names})
             == len(self.category_names)
             == self.categories
         ):

@@ -216,7 +216,8 @@ def milliseconds_of(column: Any, name: str, place: Place) -> NDArray[np.int64]:
             .copy()
         )
         return found
-    floats = pa.types.is_floating(column.type)
+    kind = column.type
+    floats = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)
     numbers = read_column(column, pa.float64() if floats else pa.int64(), name, place).to_numpy()
     (wrong,) = np.nonzero(~(np.abs(numbers) < LATEST))
     if len(wrong):

@@ -94,8 +94,9 @@ def _vectors(column: Any, fields: Fields) -> tuple[NDArray[Any], NDArray[np.uint
     flat = written_out(column.flatten()).filter(pa.array(np.repeat(right, lengths)))
     found, wrong = _single(flat, fields)
     vectors[right] = found.reshape(-1, d)
-    # of several coordinates that are wrong the last reason in the table
-    why[right] = wrong.reshape(-1, d).max(axis=1, initial=0)
+    # of several coordinates that are wrong the first, as in JSON
+    wrong = wrong.reshape(-1, d)
+    why[right] = np.take_along_axis(wrong, (wrong != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
     why[~right] = _VALUE
     return vectors, why
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 from typing import Any
-from unicodedata import normalize
 
 from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.normal_form import nfc
 
 __all__ = ["CategoryCodes", "category_text"]
 
@@ -54,13 +54,13 @@ class CategoryCodes(dict[str, int]):
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__({normalize("NFC", name): code for code, name in enumerate(names)})
+        super().__init__({nfc(name): code for code, name in enumerate(names)})
         self._longest = _DECOMPOSED * max(map(len, self), default=0)
 
     def __missing__(self, found: Any) -> int:
         name = category_text(found)
         if not name.isascii() and len(name) <= self._longest:
-            name = normalize("NFC", name)
+            name = nfc(name)
         code = self.get(name)
         if code is None:
             raise BadRecord(Reason.CATEGORY)

@@ -128,6 +128,15 @@ def decode(message: bytes) -> list[Record]:
     >>> letter.offset, letter.reason.meaning[:31]
     (7, 'the user is missing, empty, lon')
     """
+    try:
+        return _decoded(message)
+    except BadRecord:
+        raise
+    except Exception:  # noqa: BLE001 - whose text may show a value
+        raise BadRecord(Reason.WRONG_FIELDS) from None
+
+
+def _decoded(message: bytes) -> list[Record]:
     check_size(message)
     if not message.startswith(ARROW):
         record = decode_json(parse_json(message))
@@ -145,18 +154,8 @@ def decode(message: bytes) -> list[Record]:
     columns = {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
     if len(columns) != rows.num_columns or columns.keys() != {field.name for field in fields(made)}:
         raise BadRecord(Reason.WRONG_FIELDS)
-    plain = (
-        (
-            pa.types.is_string,
-            pa.types.is_integer,
-            pa.types.is_float64,
-            pa.types.is_list,
-            pa.types.is_fixed_size_list,
-        )
-        if made is Event
-        else (pa.types.is_string,)
-    )
-    if not all(any(fits(column.type) for fits in plain) for column in columns.values()):
+    fits = _plain if made is Event else pa.types.is_string
+    if not all(fits(column.type) for column in columns.values()):
         raise BadRecord(Reason.WRONG_FIELDS)
     if made is Event:
         return [
@@ -175,3 +174,12 @@ def decode(message: bytes) -> list[Record]:
         )
         for row in rows.to_pylist()
     ]
+
+
+def _plain(kind: Any) -> bool:
+    """Text, numbers, or lists of these, as `encode` writes events."""
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return any(
+        fits(kind) for fits in (pa.types.is_string, pa.types.is_integer, pa.types.is_floating)
+    )

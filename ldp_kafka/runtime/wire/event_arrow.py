@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import check_size, kind_of, read_batch
 from ldp_kafka.runtime.wire.arrow_columns import (
+    UNREADABLE,
+    field_of,
     filled,
     is_encoded,
     is_text,
@@ -40,7 +41,7 @@ def read(message: bytes, fields: Fields) -> Decoded:
         return _decoded(partial(_column, _rows(message)), fields)
     except BadRecord:
         raise
-    except (pa.ArrowException, ValueError):  # what Arrow cannot do with a stranger's columns
+    except UNREADABLE:  # what Arrow cannot do with a stranger's columns
         raise BadRecord(Reason.NOT_ARROW) from None
 
 
@@ -58,16 +59,13 @@ def read_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
             check_size(message)
             rows = _rows(message)
             columns = {path: _column(rows, path, what) for path, what in paths}
-        except (BadRecord, pa.ArrowException, ValueError):
+        except UNREADABLE:  # a BadRecord is a ValueError
             continue
         kinds = tuple([column.type for column in columns.values()])
-        groups.setdefault(kinds, []).append((at, columns))
-    found = (
-        _together(group, fields)
-        for kinds, group in groups.items()
-        # what is checked of these is checked of a message as a whole
-        if not any(map(is_encoded, kinds))
-    )
+        # what is checked of columns that are encoded is checked of a message as a whole
+        if not any(map(is_encoded, kinds)):
+            groups.setdefault(kinds, []).append((at, columns))
+    found = (_together(group, fields) for group in groups.values())
     return [run for run in found if run is not None]
 
 
@@ -77,7 +75,7 @@ def _together(group: Sequence[tuple[int, dict[Path, Any]]], fields: Fields) -> P
         decoded = _decoded(
             lambda path, _: pa.concat_arrays([columns[path] for _, columns in group]), fields
         )
-    except (BadRecord, pa.ArrowException, ValueError):
+    except UNREADABLE:
         return None
     if not decoded.events:
         return None
@@ -192,6 +190,8 @@ def _times(column: Any, declared: Unit | None) -> tuple[NDArray[np.int64], NDArr
         return _read_times(column.to_pylist(), declared)
     if pa.types.is_decimal(kind):
         return _read_times(numbers_in(column), declared)
+    if pa.types.is_uint64(kind) and len(column) and filled(column, kind, 0).max() >= 2**63:
+        return _read_times(column.to_pylist(), declared)
     if pa.types.is_integer(kind):
         return many_milliseconds(filled(column, pa.int64(), -1), declared)
     if pa.types.is_floating(kind):
@@ -225,7 +225,7 @@ def _column(rows: Any, path: Path, what: Reason) -> Any:
     try:
         column = rows.column(path[0])
         for step in path[1:]:
-            column = pc.struct_field(column, step)
-    except (KeyError, IndexError, pa.ArrowException, TypeError, ValueError):
+            column = field_of(column, step)
+    except (KeyError, IndexError, TypeError, *UNREADABLE):
         raise BadRecord(what) from None
     return column

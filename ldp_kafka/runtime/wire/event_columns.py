@@ -166,7 +166,11 @@ def _ids(found: Sequence[str], joined: str) -> Ids | None:
 
 
 def _times(found: Sequence[Any], unit: Unit | None) -> NDArray[np.int64] | None:
-    if set(map(type, found)) != {int}:
+    kinds = set(map(type, found))
+    if kinds != {int}:
+        # such a float may have been a whole number of more than 64 bits, of which each digit counts
+        if unit and float in kinds and max(t for t in found if type(t) is float) >= 2**63:
+            return None
         return np.array([milliseconds(each, unit) for each in found], np.int64)
     times, bad = many_milliseconds(np.array(found, np.int64), unit)
     return None if bad.any() else times

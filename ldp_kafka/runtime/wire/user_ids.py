@@ -1,8 +1,7 @@
 """Users' ids: how what a message says of a user becomes the text that stands for one person.
 
 Ids are text in Unicode's normalization form C (UAX 15): an accent may be written as a character of
-its own or not, and one person must not have two budgets by it. Characters that this Python's
-Unicode does not know yet stay as they are.
+its own or not, and one person must not have two budgets by it.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
-from unicodedata import is_normalized, normalize
 
 import orjson
 
+from ldp_kafka import normal_form
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.runtime.wire.parsing import LONGEST, check_user
 
@@ -37,7 +36,7 @@ def nfc(text: str) -> str:
         return text
     if len(text) > MOST_CHARACTERS:
         raise BadRecord(Reason.USER)
-    return text if is_normalized("NFC", text) else normalize("NFC", text)
+    return normal_form.nfc(text)
 
 
 def one_id(found: Any) -> str:

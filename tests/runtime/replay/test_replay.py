@@ -511,6 +511,19 @@ def test_float_times_keep_their_last_millisecond():
     assert [each.times.tolist() for each in source.slots] == [[1_083_823_533_896]]
 
 
+def test_decimal_times_are_numbers():
+    """With decimals or without, as CSV and floats are."""
+    for kind in (pa.decimal128(20, 3), pa.decimal128(20, 1), pa.decimal128(20, 0)):
+        times = pa.array([1_700_000_000]).cast(pa.decimal128(20, 0)).cast(kind)
+        table = pa.table({"user": ["a"], "value": [1.0], "time": times})
+        source = from_table(topology(), table, "user", "value", "time")
+        assert [each.times.tolist() for each in source.slots] == [[1_700_000_000_000]]
+    half = pa.array(["1083823533.5"]).cast(pa.decimal128(20, 1))
+    table = pa.table({"user": ["a"], "value": [1.0], "time": half})
+    source = from_table(topology(), table, "user", "value", "time")
+    assert [each.times.tolist() for each in source.slots] == [[1_083_823_533_500]]
+
+
 @cases("kind", ["words", "views", "numbers", "decimals"])
 def test_columns_of_files_that_are_encoded(kind):
     """Ids, times and names as dictionaries, views and wide numbers."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
+import subprocess
+import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import ldp_kafka
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.arrow_columns import MOST_TEXT
 from ldp_kafka.runtime.wire.events import EventReader
@@ -24,6 +29,14 @@ TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
 FLOATS = [pa.float16(), pa.float32(), pa.float64()]
 WHOLE = [pa.decimal128(38, 0), pa.decimal256(76, 0), pa.decimal128(5, -1)]
 NANOSECONDS = 10**6
+BY_ITSELF = """
+import pickle, sys
+from ldp_kafka.runtime.wire.events import EventReader
+reader = EventReader(("user",), ("value", "v"), ("time",))
+for message in pickle.load(sys.stdin.buffer):
+    bad = [reason for _, reason in reader.read(message).bad]
+    print(*bad, *[reason for _, _, reason in reader.read_run([message] * 2).bad])
+"""
 
 
 def encoded(values, kind):
@@ -292,3 +305,103 @@ def test_one_long_text_cannot_fill_the_memory():
     message = arrow({"user": as_views, **runs})
     assert len(message) < MAX_BYTES
     assert reader.read(message).bad == [(0, "too_large")]
+
+
+def decimals(kind):
+    """Two numbers of this type whose digits are 17, whatever its scale."""
+    digits = pa.py_buffer((17).to_bytes(kind.byte_width, "little") * 2)
+    return pa.Array.from_buffers(kind, 2, [None, digits])
+
+
+@pytest.mark.parametrize("make", [pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256])
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_point_beyond_the_digits(name, make):
+    """Arrow takes any scale, and says no number of some of them: a dead letter, and no end."""
+    widest = {pa.decimal32: 9, pa.decimal64: 18, pa.decimal128: 38, pa.decimal256: 76}[make]
+    readers = [
+        (EventReader(("user",), ("value",), ("time",)), {}),
+        (EventReader(("user",), ("value",), ("time",), 3), {"value": 0}),
+        (EventReader(("user",), ("value",), ("time",), NAMES), {"value": "404"}),
+    ]
+    for scale in (-widest - 1, widest + 1, 1000, -1000, 2**31 - 1, -(2**31)):
+        for reader, fill in readers:
+            assert read(name, decimals(make(widest, scale)), reader, fill) == "not_arrow"
+        if name == "value":
+            pairs = EventReader(("user",), ("value",), ("time",), None, 1)
+            column = pa.FixedSizeListArray.from_arrays(decimals(make(widest, scale)), 1)
+            assert read(name, column, pairs, {"value": [0.0]}) == "not_arrow"
+    for scale in (widest, -widest):
+        said = float(f"17e{-scale}") if scale > 0 else 17 * 10**-scale
+        row = in_json(name, said, *readers[0])
+        # ids of a type with decimals are a dead letter as a whole; Arrow rounds values its own way
+        expected = row if (name, scale) == ("user", widest) else [row] * 2
+        found = read(name, decimals(make(widest, scale)), *readers[0])
+        assert found == (pytest.approx(expected, rel=1e-15) if name == "value" else expected)
+
+
+def structs(field, none):
+    return pa.StructArray.from_arrays([field], ["v"], mask=pa.array(none))
+
+
+UNION = pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1.0, 2.0])])
+DENSE = pa.UnionArray.from_dense(
+    pa.array([0, 0], pa.int8()), pa.array([0, 1], pa.int32()), [pa.array([1.0, 2.0])]
+)
+
+
+def test_a_union_within_structs_is_one_dead_letter():
+    """Arrow ends the process that gives a union nulls: another one reads the messages."""
+    fields = [
+        UNION,
+        DENSE,
+        pa.ExtensionArray.from_storage(pa.opaque(UNION.type, "any", "one"), UNION),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), UNION[:1]),
+    ]
+    values = [structs(*each) for each in product(fields, [[True, False], [False, False]])]
+    values += [UNION, pa.array([[1.0], [2.0]])]  # and what is no struct
+    messages = [arrow({"user": ["a", "b"], "time": [NOON] * 2, "value": each}) for each in values]
+    done = subprocess.run(
+        [sys.executable, "-c", BY_ITSELF],
+        input=pickle.dumps(messages),
+        capture_output=True,
+        cwd=Path(ldp_kafka.__file__).parents[1],
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().splitlines() == ["value value value"] * len(messages)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.int32(), pa.decimal128(20, 0)], ids=str)
+def test_a_field_of_no_struct_is_none(kind):
+    """However it is encoded: runs and dictionaries have nulls in places of their own."""
+    nested = EventReader(("user",), ("value", "v"), ("time",))
+    for column in encoded([1, 2, 2, 4], kind):
+        fields = column.slice(0, 4)
+        expected = ["value", *fields.slice(1).to_pylist()]
+        value = structs(fields, [True, False, False, False])
+        others = {"user": ["m1"] * 4, "time": [NOON] * 4}
+        message = arrow({**others, "value": value})
+        rows = outcome(nested.read(message), 4)
+        assert [row if row == "value" else row[2] for row in rows] == expected, column.type
+        assert len(nested.read_run([message] * 2).row) == 6
+        cut = arrow({**{name: each[1:] for name, each in others.items()}, "value": value.slice(1)})
+        assert [row[2] for row in outcome(nested.read(cut), 3)] == expected[1:]
+
+
+def test_nanoseconds_of_64_bits():
+    """Until 2554, as a JSON number."""
+    declared = EventReader(("user",), ("value",), ("time",), time_unit="ns")
+    times = [2**63 - 1, 2**63, 10**19, 2**64 - 1, None, 5]
+    assert agree("time", pa.uint64(), times, times, declared, {"time": NOON * NANOSECONDS}) == [
+        9_223_372_036_854, 9_223_372_036_854, 10**13, 18_446_744_073_709, "time", "time",
+    ]  # fmt: skip
+    plain = EventReader(("user",), ("value",), ("time",))
+    assert agree("time", pa.uint64(), times, times, plain) == ["time"] * 6
+
+
+def test_the_reason_is_that_of_the_first_that_is_wrong():
+    """Of a list of names, too."""
+    names = EventReader(("user",), ("value",), ("time",), NAMES, 2)
+    values = [[3.5, np.nan], [np.nan, 3.5], [404.0, None], [None, 3.5], [404.0, np.nan]]
+    rows = agree("value", pa.list_(pa.float64()), values, values, names, {"value": ["404"] * 2})
+    assert rows == ["category", "not_finite", "value", "value", "not_finite"]

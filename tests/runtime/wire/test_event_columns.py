@@ -32,6 +32,7 @@ READERS = {
     "codes": EventReader(("user",), ("value",), ("time",), 3, 2),
     "seconds": EventReader(("user",), ("value",), ("time",), time_unit="s"),
     "microseconds": EventReader(("user",), ("value",), ("time",), time_unit="us"),
+    "nanoseconds": EventReader(("user",), ("value",), ("time",), time_unit="ns"),
     "parts": EventReader((), ("value",), ("time",), parts=(("user",), ("more",))),
     "coerced": EventReader(("user",), ("value",), ("time",), coerce=True),
     "coerced numbers": EventReader(("user",), ("value",), ("time",), 7, coerce=True),
@@ -57,6 +58,10 @@ DECLARED = {
     "microseconds": [
         "1700000000123456", "1.7e15", '"1700000000123456"', '"1700000000123999.99999999999"',
         '"2023-11-14"',
+    ],
+    "nanoseconds": [
+        *["1700000000123456789", "1.7e18", '"1700000000123456789"'] * 40, "9223372036854775808",
+        "18446744073709551615", "18446744073709551616", "20000001599999999999", "2.5e19",
     ],
 }  # fmt: skip
 TEXTS = [
@@ -288,3 +293,19 @@ def test_a_run_shows_no_value():
     run = READERS["flat"].read_run([b'{"user":"m77","time":1700000000,"value":4321.5}'] * 2)
     assert repr(run) == "DecodedRun(2 events, 0 bad rows)"
     assert np.array_equal(run.events.values, [4321.5, 4321.5])
+
+
+def test_nanoseconds_beyond_64_bits_keep_each_digit():
+    """Whatever is read with it: one nanosecond before a slot ends is within it."""
+    reader = READERS["nanoseconds"]
+    end = 5_555_556 * 3_600_000
+    texts = [
+        json.dumps({"user": "m1", "time": time, "value": 1}).encode()
+        for time in (end * 10**6 - 1, 1_700_000_000 * 10**9, end * 10**6)
+    ]
+    assert end * 10**6 > 2**64
+    assert [int(reader.read(text).events.times[0]) for text in texts][::2] == [end - 1, end]
+    for n in (1, 4):
+        assert reader.read_run(texts * n).events.times.tolist() == [
+            end - 1, 1_700_000_000_000, end,
+        ] * n  # fmt: skip

@@ -1099,3 +1099,29 @@ def test_the_order_of_rows_is_that_of_the_message():
     records = [Report(f"{i * 7 % 5:032x}", i % 2, 0, i, FINGERPRINT) for i in range(10)]
     assert [single.value for single in lk.decode(lk.encode(records))] == list(range(10))
     assert any(a.id > b.id for a, b in pairwise(records))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.timestamp("ns"), pa.duration("ns"), pa.timestamp("s", "Nowhere/X"), pa.bool_(),
+        pa.decimal128(38, 3), pa.list_(pa.int64()),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("size", [-1, 1])
+def test_lists_of_what_is_no_number_are_refused(kind, size):
+    """Arrow's own errors show the value that Python has none of."""
+    within = pa.nulls(1, kind)
+    if pa.types.is_temporal(kind):
+        within = pa.array([1_700_000_000_123_456_789], pa.int64()).cast(kind)
+    value = (
+        pa.FixedSizeListArray.from_arrays(within, 1)
+        if size == 1
+        else pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), within)
+    )
+    message = stream(
+        {"user": pa.array(["m1"]), "time": pa.array([NOON]), "value": value},
+        {"ldp_kafka": "1", "type": "event"},
+    )
+    assert refused(lk.decode, message) == "wrong_fields"
