@@ -47,7 +47,7 @@ from tests.runtime.device import lives
 from tests.runtime.releases.made import read, release
 
 NOW = 987_654_321_000  # as loud as the values
-KEY = TEXT.encode() * 4
+KEY = TEXT.encode() * 4 + b"!"
 TOPOLOGY = """
 topology: meters
 input: {slot: 1h, partitions: 1}

@@ -62,7 +62,7 @@ def to_reports(sent: np.ndarray, records: Records) -> np.ndarray:
     """Milliseconds from each event to the first copy of its report."""
     taken = np.full(len(sent), np.nan)
     for seconds, value in records:
-        at = orjson.loads(value).get("offset", -1) - PROBES
+        at = orjson.loads(value).get("bound", -1) - PROBES
         if 0 <= at < len(sent) and np.isnan(taken[at]):
             taken[at] = 1000 * (seconds - sent[at])
     return taken

@@ -39,6 +39,9 @@ class BothSides(NamedTuple):
     coordinator: Coordinator
     history: History
 
+    def __repr__(self) -> str:
+        return "BothSides()"  # never a value, nor what was asked
+
 
 class Protocol(ABC):
     """A release of crowd statistics that users and a coordinator agree on slot by slot.

@@ -45,7 +45,7 @@ FIRST = 256  # messages of a fold, before it is known how long one takes
 APART = 30.0  # seconds from one snapshot to the next at most, where folding goes on
 PART = object()
 """The handle of a message whose acknowledgement comes with that of a later one."""
-ROUND = 64  # bytes that the sealed part of a ``meta`` is a multiple of
+ROUND = 256  # bytes that the sealed part of a ``meta`` is a multiple of
 
 S = TypeVar("S")
 

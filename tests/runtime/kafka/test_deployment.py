@@ -21,6 +21,7 @@ from ldp_kafka.topology import loads
 
 KEY = bytes(range(5, 37))
 USERS, SLOTS, SLOT = 500, 8, 60_000
+START = 1_700_000_040_000
 TEXT = """
 topology: meters
 kafka: {{bootstrap_servers: "{boot}"}}
@@ -39,7 +40,7 @@ def reports(deployment):
         Message(
             slot + 1,
             -1,
-            encode(Events(names, np.full(USERS, slot * SLOT), np.full(USERS, 50.0))),
+            encode(Events(names, np.full(USERS, START + slot * SLOT), np.full(USERS, 50.0))),
         )
         for slot in range(SLOTS)
     ]

@@ -28,7 +28,7 @@ from ldp_kafka.runtime.recovery.start import decide
 from ldp_kafka.runtime.sealing import Sealed
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.tools import rotate_key
-from ldp_kafka.runtime.tools.prove_once import read_held, recompute
+from ldp_kafka.runtime.tools.prove_once import Due, read_held, recompute
 from ldp_kafka.runtime.tools.report_index import compare
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from ldp_kafka.topology import load
@@ -251,7 +251,7 @@ def test_held_values_are_answered_after_a_rotation(name):
 def test_a_raw_log_with_requests_is_folded_again(name):
     """Reports of both phases are what it gives; one that is of another cost is a second one."""
     given = case(name, 2, 5)
-    of, everything = given.topology, dict.fromkeys(range(2), (0, 10**9))
+    of, everything = given.topology, dict.fromkeys(range(2), Due(acknowledged=10**9))
     raw = [
         Kept(number, message.offset, -1, None, message.value)
         for number, log in enumerate(given.raw)

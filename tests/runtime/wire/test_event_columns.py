@@ -215,8 +215,9 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(shape, monkeypatch):
         Reason.EMPTY, Reason.NOT_JSON, Reason.NOT_A_RECORD, Reason.USER, Reason.TIME, Reason.VALUE,
         Reason.VERSION,
     }  # fmt: skip
-    # NaN is no number of a category
-    assert (Reason.NOT_FINITE in reasons) is (reader._fields.count is None)
+    # NaN is no number of a category; a record of ours may not hold it anywhere
+    assert Reason.NOT_FINITE in reasons or reader._fields.count is not None
+    assert reasons[Reason.NOT_FINITE] < 20 or reader._fields.count is None
 
 
 @pytest.mark.parametrize(
