@@ -1,7 +1,7 @@
 """Which events are accepted: those of a slot that is later than any before it of the same user.
 
-How many are accepted decides where reports are sent, and what their bounds are numbered: so it has
-to be the same whoever folds. A crash can leave a shard at an offset s, ahead of the offset m of
+Their number decides where reports are sent, and the numbers of bounds: every fold of the log must
+find the same. A crash can leave a shard at an offset s, ahead of the offset m of
 ``meta``. The shard then has its users' last slots at s, which do not tell the events between m and
 s that were accepted from their repeats. So each shard also has the last slots as they were at the
 snapshot before, which was at m.
