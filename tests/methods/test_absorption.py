@@ -75,6 +75,8 @@ def test_one_context_has_one_mechanism():
     contexts, noted = [], {}
 
     class Noting:
+        repeats = True
+
         def within(self, context):
             return self
 

@@ -34,7 +34,7 @@ DEEPEST = 128
 """Levels of arrays and objects in a message. Without a limit of ours Python's would hold, which
 depends on who calls: two workers could read one message in two ways.
 """
-DIGITS = 400  # of a whole number
+DIGITS = 640  # of a whole number, which Python reads whatever its settings are
 HEX = re.compile(r"[0-9a-f]{32}")
 
 
@@ -43,7 +43,7 @@ def _refuse(_: str) -> Any:
 
 
 def _integer(text: str) -> int | float:
-    """A whole number of JSON; one of more than 400 digits is beyond all floats, an infinity. How
+    """A whole number of JSON; one of more than 640 digits is beyond all floats, an infinity. How
     many digits Python reads depends on its settings: two workers could read one message in two
     ways, and one such number would take its neighbours along.
     """
