@@ -14,6 +14,7 @@ ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     standard_error = excluded.standard_error,
     low = excluded.low,
     high = excluded.high,
+    error_reason = excluded.error_reason,
     reports = excluded.reports,
     strategy = excluded.strategy,
     reliability = excluded.reliability,

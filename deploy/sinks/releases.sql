@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS releases (
     standard_error double precision,
     low            double precision,
     high           double precision,
+    error_reason   text,
     reports        bigint NOT NULL,
     strategy       text NOT NULL,
     reliability    double precision,

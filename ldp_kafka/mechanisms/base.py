@@ -148,14 +148,23 @@ class Estimate(NamedTuple):
     Infinite without reports.
     """
     reports: int
+    limits: tuple[Any, Any] | None = None
+    """The 95 % interval (low, high), where it is not the normal one of the standard error."""
+    reason: str | None = None
+    """Why the error cannot be said, where it is None or NaN: a word of
+    `ldp_kafka.methods.unstated.UNSTATED`.
+    """
 
     @classmethod
     def unknown(cls, numbers: int) -> Estimate:
         """That of so many numbers, without reports."""
         return cls(np.full(numbers, nan), np.full(numbers, inf), 0)
 
-    def interval(self, z: float = 1.959963984540054) -> tuple[Any, Any]:
-        """The normal confidence interval of ``z`` standard errors (default: 95 %)."""
+    def interval(self) -> tuple[Any, Any]:
+        """The 95 % confidence interval: ``limits``, or the normal one of the standard error."""
+        if self.limits is not None:
+            return self.limits
+        z = 1.959963984540054
         return self.value - z * self.standard_error, self.value + z * self.standard_error
 
 

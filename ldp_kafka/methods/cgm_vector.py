@@ -173,7 +173,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         """The mean of the clipped vectors behind the reports; errors are those of the noisiest
         report.
         """
-        mean, _, reports = self.mechanism.estimate_support(support)
+        mean, _, reports, *_ = self.mechanism.estimate_support(support)
         error = self.single_error / reports**0.5 if reports else np.inf
         return Estimate(np.asarray(mean) * self.diameter, np.full(self.dimension, error), reports)
 

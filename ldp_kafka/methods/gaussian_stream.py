@@ -174,7 +174,7 @@ class GaussianStream(UserLevel):
         """The mean of the clipped values behind the reports; its error is that of the noisiest
         report.
         """
-        mean, _, reports = self.mechanism.estimate_support(support)
+        mean, _, reports, *_ = self.mechanism.estimate_support(support)
         lo, hi = self.domain
         return Estimate(
             lo + mean * (hi - lo), self.single_error / reports**0.5 if reports else inf, reports

@@ -216,7 +216,7 @@ class Split(Method):
         means, errors = np.full(self.dimension, np.nan), np.full(self.dimension, np.inf)
         for at, part in enumerate(parts):
             if part[0]:
-                means[at], errors[at], _ = self.each.crowd(part)
+                means[at], errors[at], *_ = self.each.crowd(part)
         return Estimate(means, errors, int(support[0]))
 
     def tables(self) -> list[int]:

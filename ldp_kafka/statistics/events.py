@@ -43,6 +43,8 @@ def above(found: Estimate, threshold: float) -> Above:
     """
     if found.value is None:
         return Above(None, None)
+    if found.standard_error is None:
+        return Above((np.asarray(found.value) > threshold).astype(int).tolist(), None)
     if np.ndim(found.value):
         pairs = zip(found.value.tolist(), found.standard_error.tolist(), strict=True)
         both = [_above(value, error, threshold) for value, error in pairs]

@@ -123,14 +123,20 @@ class Publisher:
     def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
         if found.value is None:
             return self._release(slot, statistic, value=None, error=None, interval=None, reports=0)
-        low, high = found.interval()
-        return self._release(
+        made = self._release(
             slot,
             statistic,
             value=_plain(found.value),
-            error=_plain(found.standard_error),
-            interval=_pair(low, high),
+            error=None,
+            interval=None,
             reports=found.reports,
+        )
+        if found.standard_error is None:
+            return replace(made, error_reason=found.reason)
+        return replace(
+            made,
+            standard_error=_plain(found.standard_error),
+            confidence_interval=[_plain(end) for end in found.interval()],
         )
 
     def _of_reports(
@@ -191,10 +197,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(each) if isfinite(each) else None for each in value.tolist()]
     return float(f"{value:.{DIGITS}g}")
-
-
-def _pair(low: Any, high: Any) -> list[Any]:
-    return [_plain(low), _plain(high)]
 
 
 def iso(milliseconds: int) -> str:
