@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.audits import binomial
+from ldp_kafka.mechanisms import binomial
 from ldp_kafka.audits.events import Event, Pair, choose
 from ldp_kafka.audits.result import AuditResult, Bin, Hits, Power
 from ldp_kafka.audits.rows import views_of

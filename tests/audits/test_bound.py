@@ -14,7 +14,8 @@ import pytest
 from scipy.stats import binom
 
 import ldp_kafka as lk
-from ldp_kafka.audits import audit, audit_pairs, audit_reports, binomial, bound
+from ldp_kafka.audits import audit, audit_pairs, audit_reports, bound
+from ldp_kafka.mechanisms import binomial
 from ldp_kafka.audits.result import AuditResult, Hits
 from tests.depth import depth
 
