@@ -39,7 +39,7 @@ def lower(hits: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float6
     if not ((n >= 1) & (k >= 0) & (k <= n)).all():
         raise ValueError("hits must lie between 0 and the number of trials, which is at least 1")
     some, all_hit = (k > 0) & (k < n), (k == n)
-    found = np.where(all_hit, _exp(natural_log(np.float64(alpha)) / n), 0.0)
+    found = np.where(all_hit, _exp(natural_log(np.asarray(alpha)) / n), 0.0)
     if some.any():
         found[some] = _solve(k[some], n[some], alpha)
     return found
@@ -58,7 +58,7 @@ def upper(hits: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float6
     k, n = np.broadcast_arrays(np.asarray(hits, np.float64), np.asarray(trials, np.float64))
     bound = 1 - lower(n - k, n, alpha)
     # without the cancellation where it is smallest
-    return np.where(k == 0, _one_less_exp(natural_log(np.float64(alpha)) / n), bound)
+    return np.where(k == 0, _one_less_exp(natural_log(np.asarray(alpha)) / n), bound)
 
 
 def tails(hits: ArrayLike, trials: ArrayLike, p: ArrayLike) -> tuple[Floats, Floats]:
@@ -86,7 +86,7 @@ def _solve(k: Floats, n: Floats, alpha: float) -> Floats:
     and a tangent of a concave function lies above it: they come from below, and what is returned
     is never too large.
     """
-    log_alpha = natural_log(np.float64(alpha))
+    log_alpha = natural_log(np.asarray(alpha))
     p = k / n * _exp(np.maximum(log_alpha / k, -1000.0) - 1)
     for _ in range(_STEPS):
         fraction = _fraction(*_of_one(k, n - k + 1, p))
@@ -146,8 +146,8 @@ def _away(x: Any) -> Any:
 
 
 def _log_mass(k: Floats, n: Floats, p: Floats) -> Floats:
-    """ln P[k of n | p] for 0 <= k <= n: Loader's form (Fast and accurate computation of binomial
-    probabilities, 2000), whose terms are as large as their sum, not as n ln n.
+    """The logarithm of P[k of n | p] for 0 <= k <= n: Loader's form (Fast and accurate computation
+    of binomial probabilities, 2000), whose terms are as large as their sum, not as n ln n.
     """
     hit, miss = np.maximum(k, 1), np.maximum(n - k, 1)
     away = k * natural_log(n * p / hit) + (n - k) * natural_log(n * (1 - p) / miss)
