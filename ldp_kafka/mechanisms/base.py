@@ -154,6 +154,8 @@ class Estimate(NamedTuple):
     """Why the error cannot be said, where it is None or NaN: a word of
     `ldp_kafka.methods.unstated.UNSTATED`.
     """
+    chance_above: Callable[[float], Any] | None = None
+    """Of a threshold, the probability that the truth is above it, where the law is not normal."""
 
     @classmethod
     def unknown(cls, numbers: int) -> Estimate:

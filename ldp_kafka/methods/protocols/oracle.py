@@ -82,28 +82,30 @@ class Oracle:
         of a population has the error that `stated` gives.
         """
         found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
-        return Estimate(
-            np.atleast_1d(np.asarray(found.value, np.float64)),
-            np.atleast_1d(np.asarray(found.standard_error, np.float64)),
-            found.reports,
+        return found._replace(
+            value=np.atleast_1d(np.asarray(found.value, np.float64)),
+            standard_error=np.atleast_1d(np.asarray(found.standard_error, np.float64)),
         )
 
     def stated(self, found: Estimate, cost: int, sums: NDArray[np.int64]) -> Estimate:
-        """What is said of a population's estimate, found from these sums and others: few reports
-        cannot tell how far off they are, see `few_reports.widened`.
+        """What is said of a population's estimate, found from these sums and others: few numbers
+        cannot tell how far off they are, see `few_reports.widened`; the law of categories does.
         """
-        if not 0 < found.reports < FEW:
+        if not (self.numeric and 0 < found.reports < FEW):
             return found
         given = self.estimate(cost, sums, population=False)
-        if self.numeric:  # where the estimate lies may be far from where the values do
-            noise = (self.variance(cost) / given.reports) ** 0.5
-            given = given._replace(standard_error=np.maximum(given.standard_error, noise))
+        # where the estimate lies may be far from where the values do
+        noise = (self.variance(cost) / given.reports) ** 0.5
+        given = given._replace(standard_error=np.maximum(given.standard_error, noise))
         return widened(found, given, self.length / 2)
 
     def spread(self, cost: int, sums: NDArray[np.int64]) -> NDArray[np.float64]:
         """Variance (d,) of the values behind the merged sums of at least one report of ``cost``: f
         (1 - f) of categories; what their reports vary by more than the mechanism explains.
         """
+        if not self.numeric:
+            shares = np.clip(self.estimate(cost, sums, population=True).value, 0.0, 1.0)
+            return np.asarray(shares * (1 - shares))
         whole, given = (
             self.estimate(cost, sums, population=each).standard_error ** 2 for each in (True, False)
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.methods.elementary import natural_exp, natural_log
+from ldp_kafka.mechanisms.elementary import natural_exp, natural_log
 
 __all__ = ["Tracker"]
 

@@ -16,7 +16,7 @@ from ldp_kafka.records import Release, Reports, release_key
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.user_releases import DIGITS, write_user_releases
-from ldp_kafka.statistics import ABOVE, Selection, Singles, above
+from ldp_kafka.statistics import ABOVE, CrowdStatistic, Selection, Singles, above
 from ldp_kafka.topology import Topology
 
 __all__ = ["DIGITS", "Publisher", "iso", "publisher"]
@@ -92,7 +92,7 @@ class Publisher:
 
     def _both(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
         """The release of a statistic and its event, both with what the numbers of a list are of."""
-        every = (self._of_slot(slot, statistic, found), *self._events(slot, found))
+        every = (self._of_slot(slot, statistic, found), *self._events(slot, statistic, found))
         labels = self.labels[statistic]
         return [replace(release, **labels) if labels else release for release in every]
 
@@ -110,11 +110,20 @@ class Publisher:
                 found[one.name]["edges"] = [_plain(edge) for edge in one.edges]
         return found
 
-    def _events(self, slot: int, found: Estimate) -> list[Release]:
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """By statistic, what each number of it can truly be."""
+        return {
+            one.name: one.bounds
+            for one in self.statistics.statistics
+            if isinstance(one, CrowdStatistic)
+        }
+
+    def _events(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
         """The event of an estimate of the crowd's statistic, where events are released."""
         if self.above is None:
             return []
-        value, error = above(found, self.above)
+        value, error = above(found, self.above, self.bounds[statistic])
         reports = 0 if value is None else found.reports
         made = self._release(slot, ABOVE, value=value, error=None, interval=None, reports=reports)
         wrong = [_told(each) for each in error] if isinstance(error, list) else _told(error)

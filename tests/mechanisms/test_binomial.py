@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from ldp_kafka.audits.binomial import lower, upper
+from ldp_kafka.mechanisms.binomial import lower, upper
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1, 0.025, 1e-6, 1e-12])
