@@ -274,13 +274,10 @@ class Protocol(ABC):
                 history.add(request)
                 sums = folded(step, request.cost, 1)
             released.append(coordinator.release(sums))
-        d = len(coordinator.prior)
-        return Trace(
-            np.array([one.value for one in released]).reshape(slots, d),
-            np.array([one.standard_error for one in released]).reshape(slots, d),
-            np.array([one.strategy for one in released], np.str_),
-            looked[0],
-            looked[1],
+        return Trace.of(
+            released,
+            len(coordinator.prior),
+            looked,
             reports,
             None if spent is None else spent.T,
         )
