@@ -144,6 +144,15 @@ def wild(of: Topology, seed: int, length: int = 40, users: int = 16) -> list[Mes
     return messages([*values, tick(now + source.lateness + 2), tick(now + 20)])
 
 
+def numbers(given: Sequence[Any], like: np.ndarray) -> np.ndarray:
+    """Values, errors or intervals of releases (T, ...) in the shape of a trace's, NaN for null."""
+    nothing = np.full(like.shape[1:], np.nan)
+    ends_last = [
+        nothing if each is None else np.moveaxis(np.array(each, float), 0, -1) for each in given
+    ]
+    return np.array([each.reshape(nothing.shape) for each in ends_last])
+
+
 def held(state: Any) -> dict[tuple[int, int], int]:
     """All values that a state of the answer stage holds: (row, slot) to the value."""
     cells = state.users.state.columns["held"][:, : state.users.state.count]

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Z = 1.959963984540054
 WIDTHS = (1.0, 0.5, 0.25, 0.125)  # of a ramp, in bins: one is chosen for all
 ROUNDS = 30  # of conjugate gradients, for the scores of a limit
-RIDGE = 0.3  # what a score's square weighs, over the number of reports
+RIDGE = 0.1  # what a score's square weighs, over the number of reports
 
 
 class BinLimits:

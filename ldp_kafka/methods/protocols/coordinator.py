@@ -145,8 +145,8 @@ class Coordinator(ABC):
         stated = Estimate(value, None, 0, None, NO_REPORTS) if made is None else made.stated
         if reports is None or not np.array_equal(value, stated.value):
             past = reports is None and self.processing.smooth != "kalman"
-            stated = _joined(value, stated, ONE_SIDED if past else 1.0)
-        return Released(_cut(stated._replace(reports=number), *self.terms.oracle.bounds), strategy)
+            stated = joined(value, stated, ONE_SIDED if past else 1.0)
+        return Released(cut(stated._replace(reports=number), *self.terms.oracle.bounds), strategy)
 
     def saved(self) -> dict[str, Any]:
         """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
@@ -298,7 +298,7 @@ class Adaptive(Coordinator):
         self.rule.restore(saved["rule"])
 
 
-def _joined(value: NDArray[np.float64], stated: Estimate, sides: float) -> Estimate:
+def joined(value: NDArray[np.float64], stated: Estimate, sides: float) -> Estimate:
     """A value (d,) that is not what the reports of its slot state, with an interval from it to
     their limits, of which a share ``sides`` is needed.
     """
@@ -309,7 +309,7 @@ def _joined(value: NDArray[np.float64], stated: Estimate, sides: float) -> Estim
     return Estimate(value, (high - low) / (2 * TWO_SIDED), stated.reports, (low, high))
 
 
-def _cut(found: Estimate, least: float, most: float) -> Estimate:
+def cut(found: Estimate, least: float, most: float) -> Estimate:
     """The same with limits cut to where the truth must lie."""
     if found.standard_error is None:
         return found
