@@ -77,7 +77,7 @@ class Protocol(ABC):
 
     What is made of publications (norm_sub, merge, smooth) costs no privacy, and no request depends
     on it. It is off by default, as in the paper: then what is published is unbiased, and has the
-    standard error of its own reports.
+    standard error of its own reports. `Coordinator` has the errors of what is not.
     """
 
     name: ClassVar[str]

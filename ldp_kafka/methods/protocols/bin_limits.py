@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.reconstruction import Band
+from ldp_kafka.methods.protocols.oracle import TWO_SIDED
 
-__all__ = ["BinLimits", "Z"]
+__all__ = ["BinLimits"]
 
 Floats = NDArray[np.float64]
-Z = 1.959963984540054
 WIDTHS = (1.0, 0.5, 0.25, 0.125)  # of a ramp, in bins: one is chosen for all
 ROUNDS = 30  # of conjugate gradients, for the scores of a limit
 RIDGE = 0.1  # what a score's square weighs, over the number of reports
@@ -64,7 +64,7 @@ class BinLimits:
             for each in (low, high)
         ]
         noise = sum((each / self._reports) ** 0.5 for each in square)
-        return float((self._law * (high - low)).sum()) + Z * noise
+        return float((self._law * (high - low)).sum()) + TWO_SIDED * noise
 
     def _scores(self, at: int, width: float) -> tuple[Floats, Floats]:
         """Scores (outputs,) of a bin's lower and of its upper limit."""
@@ -106,5 +106,5 @@ def _mean(scores: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     n = int(counts.sum())
     mean = (scores * counts).sum(1) / n
     square = np.maximum((scores * scores * counts).sum(1) / n - mean * mean, 0.0)
-    unseen = Z / (2 * n) * (scores.max(1) - scores.min(1))
-    return mean, Z * (np.sqrt(square / n + unseen * unseen) + unseen)
+    unseen = TWO_SIDED / (2 * n) * (scores.max(1) - scores.min(1))
+    return mean, TWO_SIDED * (np.sqrt(square / n + unseen * unseen) + unseen)

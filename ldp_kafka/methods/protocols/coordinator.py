@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.mechanisms.projection import norm_sub
+from ldp_kafka.methods.protocols.oracle import TWO_SIDED
 from ldp_kafka.methods.protocols.processing import GAIN, Merging, Processing
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.rules import Rule
@@ -27,8 +28,6 @@ Reports = tuple[int, NDArray[np.int64]]
 """The cost of a report, and the sums of at least one."""
 
 PUBLISH, APPROXIMATE = "publish", "approximate"
-TWO_SIDED = 1.959963984540054  # standard errors: 95 % of a normal law lie within them
-ONE_SIDED = 1.6448536269514722 / TWO_SIDED  # 95 % lie below so many
 
 
 class Verdict(NamedTuple):
@@ -145,7 +144,7 @@ class Coordinator(ABC):
         stated = Estimate(value, None, 0, None, NO_REPORTS) if made is None else made.stated
         if reports is None or not np.array_equal(value, stated.value):
             past = reports is None and self.processing.smooth != "kalman"
-            stated = joined(value, stated, ONE_SIDED if past else 1.0)
+            stated = joined(value, stated, self.terms.oracle.one_sided if past else 1.0)
         return Released(cut(stated._replace(reports=number), *self.terms.oracle.bounds), strategy)
 
     def saved(self) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.mechanisms.reconstruction import Band, reconstruct
-from ldp_kafka.methods.protocols.bin_limits import BinLimits, Z
-from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.bin_limits import BinLimits
+from ldp_kafka.methods.protocols.oracle import TWO_SIDED, Oracle
 from ldp_kafka.methods.values import Numbers
 
 __all__ = ["Binned", "check_bins"]
@@ -30,6 +30,8 @@ class Binned(Oracle):
     shares of reports in ``bins`` equal groups of the mechanism's outputs, so both phases must have
     one budget a report, as where users are divided.
     """
+
+    one_sided = 1.0  # not all of its limits is noise
 
     def __init__(self, values: Numbers, factory: Callable[..., Any], bins: int) -> None:
         super().__init__(values, factory)
@@ -75,7 +77,7 @@ class Binned(Oracle):
         fine = reconstruct(mechanism, sums, bins=self.bins * PARTS, smooth=False).shares
         value = fine.reshape(self.bins, PARTS).sum(1)
         low, high = self._limits(cost, n).of(sums[1:])
-        error = (high - low) / (2 * Z)
+        error = (high - low) / (2 * TWO_SIDED)
         limits = np.clip(np.minimum(low, value), 0, 1), np.clip(np.maximum(high, value), 0, 1)
         return Estimate(value, error, n, limits)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,11 @@ from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
 from ldp_kafka.methods.few_reports import FEW, widened
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
-__all__ = ["INPUTS", "Oracle", "scalar"]
+__all__ = ["INPUTS", "TWO_SIDED", "Oracle", "scalar"]
 
 # where a law is looked at: a mechanism is noisiest at an end or in the middle
 INPUTS = tuple(np.linspace(0, 1, 9).tolist())
+TWO_SIDED = 1.959963984540054  # standard errors: 95 % of a normal law lie within them
 KEPT = 1024  # mechanisms that are kept, one a budget; what is dropped is built again
 
 
@@ -44,6 +45,8 @@ class Oracle:
     """Whether values are numbers."""
     empirical: bool
     """Whether the variance of an estimate is the one found; else it follows from the mechanism."""
+    one_sided: ClassVar[float] = 1.6448536269514722 / TWO_SIDED
+    """How much nearer a limit is that is missed by 5 % on its side, not by half of that."""
 
     def __init__(self, values: Numbers | Categories, factory: Callable[..., Any]) -> None:
         self.values = values

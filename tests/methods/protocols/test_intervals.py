@@ -11,7 +11,8 @@ import pytest
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.protocols import coordinator
-from ldp_kafka.methods.protocols.coordinator import ONE_SIDED, joined
+from ldp_kafka.methods.protocols.coordinator import joined
+from ldp_kafka.methods.protocols.oracle import Oracle
 from tests.cases import cases
 from tests.depth import depth
 from tests.methods.protocols.rounds import drawn
@@ -105,7 +106,7 @@ def test_what_is_held_has_the_narrowest_interval_that_holds_for_every_stream(awa
     """
     steps = 20_000
     x = away + np.array([NORMAL.inv_cdf((i + 0.5) / steps) for i in range(steps)])
-    low, high = joined(np.zeros(1), Estimate(x, np.ones(steps), 1), ONE_SIDED).interval()
+    low, high = joined(np.zeros(1), Estimate(x, np.ones(steps), 1), Oracle.one_sided).interval()
     covered = np.mean((low <= away) & (away <= high))
     assert covered == (1.0 if away == 0 else pytest.approx(0.95, abs=1e-4))
     if away == 0:
