@@ -146,11 +146,11 @@ def wild(of: Topology, seed: int, length: int = 40, users: int = 16) -> list[Mes
 
 def numbers(given: Sequence[Any], like: np.ndarray) -> np.ndarray:
     """Values, errors or intervals of releases (T, ...) in the shape of a trace's, NaN for null."""
-    nothing = np.full(like.shape[1:], np.nan)
-    ends_last = [
-        nothing if each is None else np.moveaxis(np.array(each, float), 0, -1) for each in given
-    ]
-    return np.array([each.reshape(nothing.shape) for each in ends_last])
+    shape = like.shape[1:]
+    nothing, turned = np.full(shape, np.nan), shape[1:] + shape[:1]  # intervals: their ends first
+    return np.array(
+        [nothing if each is None else np.array(each, float).reshape(turned).T for each in given]
+    )
 
 
 def held(state: Any) -> dict[tuple[int, int], int]:
