@@ -27,7 +27,7 @@ KEPT = 1024  # mechanisms that are kept, one a budget; what is dropped is built 
 
 def scalar(found: Estimate) -> Estimate:
     """An estimate (1,) of a mean as one of numbers."""
-    limits = None if found.limits is None else tuple(float(end[0]) for end in found.limits)
+    limits = None if found.limits is None else (found.limits[0][0], found.limits[1][0])
     error = None if found.standard_error is None else float(found.standard_error[0])
     return Estimate(float(found.value[0]), error, found.reports, limits, found.reason)
 
