@@ -22,7 +22,18 @@ from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.tracker import Tracker
 from ldp_kafka.methods.unstated import NO_REPORTS
 
-__all__ = ["APPROXIMATE", "PUBLISH", "Adaptive", "Coordinator", "Fixed", "Released", "Verdict"]
+__all__ = [
+    "APPROXIMATE",
+    "PUBLISH",
+    "Adaptive",
+    "Coordinator",
+    "Fixed",
+    "Released",
+    "Told",
+    "Verdict",
+    "cut",
+    "joined",
+]
 
 Reports = tuple[int, NDArray[np.int64]]
 """The cost of a report, and the sums of at least one."""
