@@ -109,7 +109,8 @@ PUBLIC = {
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
-        methods.protocols.coordinator.Released methods.protocols.coordinator.Verdict
+        methods.protocols.coordinator.Released methods.protocols.coordinator.Told
+        methods.protocols.coordinator.Verdict
         methods.priors.Prior methods.priors.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
         runtime.stages.collect_device_phases.DevicePhasesState

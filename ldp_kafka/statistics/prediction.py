@@ -162,11 +162,14 @@ class ProtocolPrediction(Prediction):
     moves: tuple[tuple[str, float], ...] = ()
     publications: float = 1.0
     """Of all slots, the share in which something is published where the statistic moves least."""
+    looks: bool = True
+    """Whether reports tell in the other slots how far the statistic has moved."""
 
     def sentence(self) -> str:
         errors = ", ".join(f"{error:.4g} {name}" for name, error in self.moves)
         held = (
             f"; published in {self.publications:.0%} of slots or more, held in the others"
+            f"{'' if self.looks else ', which state no error'}"
             if self.publications < 1
             else ""
         )

@@ -388,6 +388,7 @@ def _predictions(
             guess=one.guess if isinstance(one, CrowdStatistic) else "",
             moves=tuple((moves, each.error) for moves, each in told),
             publications=told[0][1].publications,
+            looks=topology.method.phases > 1,
         )
         for one, told in zip(topology.statistics.statistics, found, strict=False)
         if told

@@ -14,14 +14,26 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.mechanisms.projection import norm_sub
-from ldp_kafka.methods.protocols.distributions import Binned, Shares
+from ldp_kafka.methods.protocols.oracle import TWO_SIDED
 from ldp_kafka.methods.protocols.processing import GAIN, Merging, Processing
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.rules import Rule
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.tracker import Tracker
+from ldp_kafka.methods.unstated import NO_REPORTS
 
-__all__ = ["APPROXIMATE", "PUBLISH", "Adaptive", "Coordinator", "Fixed", "Released", "Verdict"]
+__all__ = [
+    "APPROXIMATE",
+    "PUBLISH",
+    "Adaptive",
+    "Coordinator",
+    "Fixed",
+    "Released",
+    "Told",
+    "Verdict",
+    "cut",
+    "joined",
+]
 
 Reports = tuple[int, NDArray[np.int64]]
 """The cost of a report, and the sums of at least one."""
@@ -42,13 +54,20 @@ class Verdict(NamedTuple):
     """The squared error that a publication is expected to have; NaN as above."""
 
 
+class Told(NamedTuple):
+    """What the reports of a phase tell."""
+
+    found: Estimate
+    """What is decided by."""
+    stated: Estimate
+    """What is released, with the error that holds."""
+
+
 class Released(NamedTuple):
     """What one slot releases."""
 
-    value: NDArray[np.float64]
-    """(d,)"""
-    standard_error: NDArray[np.float64]
-    """(d,)"""
+    found: Estimate
+    """Values, errors and limits (d,); `reports` are those of both phases."""
     strategy: str
     """``publish`` or ``approximate``."""
 
@@ -64,11 +83,16 @@ class Coordinator(ABC):
 
     Notes
     -----
-    A publication that is released as it is has the standard error of its reports, or of both
-    phases' (`Merging`). Whatever else is released, what is held, smoothed or projected, has the
-    root mean square distance of the truth from it given all estimates so far (`Tracker`), and what
-    a share of so many users has on top of a law: sigma^2 / N, where users draw their values anew in
-    every slot, or where they keep them and half of them reports.
+    A publication that is released as it is has the error of its reports, or of both phases'
+    (`Merging`). Whatever else is released, what is held, smoothed or projected, has an interval
+    from itself to the limits that the slot's own reports give: those of its publication, else of
+    its first phase. Earlier slots are not in it, since a stream may have moved in this one. Where
+    nobody has reported in a slot nothing is known of it, and no error is stated.
+
+    What is held does not depend on the noise of the slot, so its interval needs the one-sided
+    limits of 95 %: a truth above what is held is missed on one side alone. Of all intervals that
+    hold for every stream it is the narrowest, in expectation, where the truth is what is held
+    (Pratt, JASA 1961). Two-sided limits would be 1.18 times as wide there.
     """
 
     def __init__(self, terms: Terms, processing: Processing) -> None:
@@ -77,14 +101,12 @@ class Coordinator(ABC):
         self.value = oracle.prior
         """What was published last, as its own reports tell: what dissimilarity is measured from."""
         self.slot: int | None = None
-        self.tracker = Tracker(self.value, oracle.farthest(self.value), oracle.length)
+        self.tracker = Tracker(self.value, oracle.bounds)
         self._merging, self._held = Merging(), self.value
         self._smoothed: NDArray[np.float64] | None = None
-        self._first: Estimate | None = None
+        self._first: Told | None = None
         self._sums: NDArray[np.int64] | None = None
-        self._shares = Shares(oracle) if isinstance(oracle, Binned) else None
         self._counts: deque[int] = deque(maxlen=terms.window)
-        self._law = np.zeros(len(self.value))
 
     @property
     def prior(self) -> NDArray[np.float64]:
@@ -98,16 +120,13 @@ class Coordinator(ABC):
         """
         if self.slot is not None and not slot > self.slot:
             raise ValueError("slots must increase")
-        self.slot, terms, self._first, self._sums = slot, self.terms, None, None
-        self.tracker.advance(slot)
+        self.slot, self._first, self._sums = slot, None, None
         if sums is not None or self._counts:  # what was before the first report tells of nobody
             self._counts.append(0 if sums is None else int(sums[0]))
         if sums is not None and sums[0]:
-            found = self._first = self._of_first(sums)
-            self._sums = sums
-            self._observe(slot, found, terms.first, sums)
-            self._law = terms.oracle.spread(terms.first, sums) / self._users()
-        return self._decide(slot, self._first, asks=asks)
+            self._first, self._sums = self._told(self.terms.first, sums), sums
+            self._observe(self._first)
+        return self._decide(slot, None if self._first is None else self._first.found, asks=asks)
 
     def release(self, sums: NDArray[np.int64] | None) -> Released:
         """What the slot that was decided last releases, given the merged sums of its second phase,
@@ -115,36 +134,29 @@ class Coordinator(ABC):
         """
         if self.slot is None:
             raise ValueError("a slot must be decided before it is released")
-        reports = self._publication(sums if sums is not None and sums[0] else None)
-        found = None if reports is None else self._estimated(self.slot, reports)
-        if self._shares is not None:
-            return self._distribution(self._shares, found, reports)
-        strategy, error = APPROXIMATE, None
-        if found is not None and reports is not None:
-            self.value = found.value
-            if self.processing.merge and self._first is not None:
-                found = self._merging.merge(self._first, found)
-            if self.terms.population:
-                found = self.terms.oracle.stated(found, *reports)
-            self._held, error, strategy = found.value, found.standard_error, PUBLISH
+        first, sums = self._first, sums if sums is not None and sums[0] else None
+        reports = self._publication(sums)
+        number = sum(int(each[0]) for each in (self._sums, sums) if each is not None)
+        made = first
+        if reports is not None:
+            if first is None or reports[1] is not self._sums:
+                made = self._told(*reports)
+                self._observe(made)
+            assert made is not None
+            self.value, self._held = made.found.value, made.stated.value
+            if self.processing.merge and first is not None:
+                self._held = self._merging.merge(first.found, made.found)
         value = self._held
         if self.processing.smooth is not None:
-            value, error = self._smooth(value), None
+            value = self._smooth(value)
         if self.processing.norm_sub:
-            possible = norm_sub(value)
-            if not np.array_equal(possible, value):
-                value, error = possible, None
-        return Released(value, self._error(value) if error is None else error, strategy)
-
-    def _distribution(
-        self, shares: Shares, found: Estimate | None, reports: Reports | None
-    ) -> Released:
-        """`release`, of the distribution behind the reports that are published."""
-        if found is None or reports is None:
-            return Released(shares.value, shares.held(self._error(self.value)), APPROXIMATE)
-        self.value = found.value
-        shares.publish(reports, self.slot or 0, found.standard_error)
-        return Released(shares.value, shares.error, PUBLISH)
+            value = norm_sub(value)
+        strategy = APPROXIMATE if reports is None else PUBLISH
+        stated = Estimate(value, None, 0, None, NO_REPORTS) if made is None else made.stated
+        if reports is None or not np.array_equal(value, stated.value):
+            past = reports is None and self.processing.smooth != "kalman"
+            stated = joined(value, stated, self.terms.oracle.one_sided if past else 1.0)
+        return Released(cut(stated._replace(reports=number), *self.terms.oracle.bounds), strategy)
 
     def saved(self) -> dict[str, Any]:
         """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
@@ -155,11 +167,9 @@ class Coordinator(ABC):
             "value": self.value.tolist(),
             "held": self._held.tolist(),
             "smoothed": None if self._smoothed is None else self._smoothed.tolist(),
-            "law": self._law.tolist(),
             "counts": list(self._counts),
             "tracker": self.tracker.saved(),
             "merging": self._merging.saved(),
-            "shares": None if self._shares is None else self._shares.saved(),
             "sums": None if self._sums is None else self._sums.tolist(),
         }
 
@@ -171,21 +181,25 @@ class Coordinator(ABC):
         """
         self.slot = saved["slot"]
         self.value, self._held = np.array(saved["value"]), np.array(saved["held"])
-        smoothed, self._law = saved["smoothed"], np.array(saved["law"])
+        smoothed = saved["smoothed"]
         if smoothed is not None and self.processing.smooth == "exponential":
             self._smoothed = np.array(smoothed)
         self._counts = deque(saved["counts"], maxlen=self.terms.window)
         self.tracker.restore(saved["tracker"])
         self._merging.restore(saved["merging"])
-        if self._shares is not None:
-            self._shares.restore(saved["shares"])
         self._sums = None if saved["sums"] is None else np.array(saved["sums"], np.int64)
-        self._first = None if self._sums is None else self._of_first(self._sums)
+        self._first = None if self._sums is None else self._told(self.terms.first, self._sums)
 
-    def _of_first(self, sums: NDArray[np.int64]) -> Estimate:
-        """What the first phase of a slot tells."""
-        terms = self.terms
-        return terms.oracle.estimate(terms.first, sums, population=terms.population)
+    def _told(self, cost: int, sums: NDArray[np.int64]) -> Told:
+        """What at least one report tells."""
+        oracle, population = self.terms.oracle, self.terms.population
+        found = oracle.estimate(cost, sums, population=population)
+        return Told(found, oracle.told(cost, sums, population=population))
+
+    def _observe(self, told: Told) -> None:
+        """Tell the tracker, where the estimate states its error."""
+        if self.slot is not None and told.stated.standard_error is not None:
+            self.tracker.observe(self.slot, told.stated.value, told.stated.standard_error)
 
     @abstractmethod
     def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
@@ -194,21 +208,6 @@ class Coordinator(ABC):
     @abstractmethod
     def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
         """What is published, given the sums of the second phase; None where nothing is."""
-
-    def _estimated(self, slot: int, reports: Reports) -> Estimate:
-        """What the reports of a publication tell; the second phase's are new to the tracker."""
-        found = self.terms.oracle.estimate(*reports, population=self.terms.population)
-        if reports[1] is not self._sums:
-            self._observe(slot, found, *reports)
-        return found
-
-    def _observe(self, slot: int, found: Estimate, cost: int, sums: NDArray[np.int64]) -> None:
-        """Tell the tracker. Where nothing is decided by it, it has the error that is stated: that
-        of what stands while nobody reports is made of it.
-        """
-        if self.terms.population and not self.terms.second:
-            found = self.terms.oracle.stated(found, cost, sums)
-        self.tracker.observe(slot, found.value, found.standard_error)
 
     def _smooth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """What smoothing makes of a release."""
@@ -219,18 +218,6 @@ class Coordinator(ABC):
         if self.tracker.begun:
             self._smoothed = smoothed
         return smoothed
-
-    def _error(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(d,) of what is no publication as it is: at most how far the truth can be."""
-        most = self.terms.oracle.farthest(value)
-        if not self.tracker.begun:
-            return most
-        return np.minimum(np.sqrt(self.tracker.square(value) + self._law), most)
-
-    def _users(self) -> float:
-        """How many users have values in a slot, as the first phases of a window tell."""
-        some = [count for count in self._counts if count]
-        return self.terms.turns * sum(some) / len(some)
 
 
 class Fixed(Coordinator):
@@ -319,3 +306,22 @@ class Adaptive(Coordinator):
         super().restore(saved)
         self._cost = saved["cost"]
         self.rule.restore(saved["rule"])
+
+
+def joined(value: NDArray[np.float64], stated: Estimate, sides: float) -> Estimate:
+    """A value (d,) that is not what the reports of its slot state, with an interval from it to
+    their limits, of which a share ``sides`` is needed.
+    """
+    if stated.standard_error is None:
+        return stated._replace(value=value)
+    low, high = (stated.value + sides * (end - stated.value) for end in stated.interval())
+    low, high = np.minimum(low, value), np.maximum(high, value)
+    return Estimate(value, (high - low) / (2 * TWO_SIDED), stated.reports, (low, high))
+
+
+def cut(found: Estimate, least: float, most: float) -> Estimate:
+    """The same with limits cut to where the truth must lie."""
+    if found.standard_error is None:
+        return found
+    low, high = (np.clip(end, least, most) for end in found.interval())
+    return found._replace(limits=(low, high))

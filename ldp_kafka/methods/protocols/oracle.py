@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,19 @@ from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
 from ldp_kafka.methods.few_reports import FEW, widened
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
-__all__ = ["INPUTS", "Oracle"]
+__all__ = ["INPUTS", "TWO_SIDED", "Oracle", "scalar"]
 
 # where a law is looked at: a mechanism is noisiest at an end or in the middle
 INPUTS = tuple(np.linspace(0, 1, 9).tolist())
+TWO_SIDED = 1.959963984540054  # standard errors: 95 % of a normal law lie within them
 KEPT = 1024  # mechanisms that are kept, one a budget; what is dropped is built again
+
+
+def scalar(found: Estimate) -> Estimate:
+    """An estimate (1,) of a mean as one of numbers."""
+    limits = None if found.limits is None else (found.limits[0][0], found.limits[1][0])
+    error = None if found.standard_error is None else float(found.standard_error[0])
+    return Estimate(float(found.value[0]), error, found.reports, limits, found.reason)
 
 
 class Oracle:
@@ -37,6 +45,8 @@ class Oracle:
     """Whether values are numbers."""
     empirical: bool
     """Whether the variance of an estimate is the one found; else it follows from the mechanism."""
+    one_sided: ClassVar[float] = 1.6448536269514722 / TWO_SIDED
+    """How much nearer a limit is that is missed by 5 % on its side, not by half of that."""
 
     def __init__(self, values: Numbers | Categories, factory: Callable[..., Any]) -> None:
         self.values = values
@@ -99,17 +109,12 @@ class Oracle:
         given = given._replace(standard_error=np.maximum(given.standard_error, noise))
         return widened(found, given, self.length / 2)
 
-    def spread(self, cost: int, sums: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance (d,) of the values behind the merged sums of at least one report of ``cost``: f
-        (1 - f) of categories; what their reports vary by more than the mechanism explains.
+    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
+        """What is released of at least one report of ``cost``: the `estimate` with the error that
+        holds.
         """
-        if not self.numeric:
-            shares = np.clip(self.estimate(cost, sums, population=True).value, 0.0, 1.0)
-            return np.asarray(shares * (1 - shares))
-        whole, given = (
-            self.estimate(cost, sums, population=each).standard_error ** 2 for each in (True, False)
-        )
-        return np.asarray(np.maximum(whole - given, 0.0) * int(sums[0]))
+        found = self.estimate(cost, sums, population=population)
+        return self.stated(found, cost, sums) if population else found
 
     def variance(self, cost: int) -> float:
         """Variance of one report's estimate, given the values, on their scale: for categories the
@@ -141,7 +146,7 @@ class Oracle:
     @property
     def length(self) -> float:
         """Of the domain: 1 for frequencies."""
-        lo, hi = self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)
+        lo, hi = self.bounds
         return hi - lo
 
     @property
@@ -154,7 +159,7 @@ class Oracle:
             return np.array([lo + (hi - lo) / 2])
         return np.full(self.values.categories, 1 / self.values.categories)
 
-    def farthest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far the truth can be from these (d,) at most: no error is stated above it."""
-        lo, hi = self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)
-        return np.asarray(np.maximum(values - lo, hi - values))
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Where the truth must lie."""
+        return self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)
