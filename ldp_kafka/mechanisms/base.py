@@ -167,6 +167,16 @@ class Estimate(NamedTuple):
         z = 1.959963984540054
         return self.value - z * self.standard_error, self.value + z * self.standard_error
 
+    def on(self, domain: tuple[float, float]) -> Estimate:
+        """Of means on the unit scale, the same on a domain's."""
+        lo, hi = domain
+        limits = self.limits and tuple(lo + end * (hi - lo) for end in self.limits)
+        return self._replace(
+            value=lo + self.value * (hi - lo),
+            standard_error=self.standard_error * (hi - lo),
+            limits=limits,
+        )
+
 
 class Mechanism(Protocol):
     """A randomizer of one value, vectorised.
