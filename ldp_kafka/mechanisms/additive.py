@@ -164,7 +164,11 @@ class AdditiveNoise:
         share = np.array(self._weights(self.cells // 2), np.float64) / WORD
         squares = (self._outputs - self.cells // 2) ** 2.0
         variance, fourth = (fsum((share * each).tolist()) for each in (squares, squares * squares))
-        return NoiseMoments((variance + 1 / 6) * self.scale**2, kurtosis=fourth / variance**2 - 3)
+        return NoiseMoments(
+            variance * self.scale**2,
+            rounding=self.scale**2 / 6,
+            kurtosis=fourth / variance**2 - 3,
+        )
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, sum of indices, sum of their squares), exact while the squares' sum stays below

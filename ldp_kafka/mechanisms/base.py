@@ -154,6 +154,10 @@ class Estimate(NamedTuple):
     """Why the error cannot be said, where it is None or NaN: a word of
     `ldp_kafka.methods.unstated.UNSTATED`.
     """
+    variance: Any = None
+    """Of the value, without bias, where the standard error is not its root but made of limits: what
+    is decided by, since limits are wider where reports cannot tell.
+    """
 
     @classmethod
     def unknown(cls, numbers: int) -> Estimate:
@@ -170,11 +174,12 @@ class Estimate(NamedTuple):
     def on(self, domain: tuple[float, float]) -> Estimate:
         """Of means on the unit scale, the same on a domain's."""
         lo, hi = domain
-        limits = self.limits and tuple(lo + end * (hi - lo) for end in self.limits)
+        limits, variance = self.limits, self.variance
         return self._replace(
             value=lo + self.value * (hi - lo),
             standard_error=self.standard_error * (hi - lo),
-            limits=limits,
+            limits=limits and (lo + limits[0] * (hi - lo), lo + limits[1] * (hi - lo)),
+            variance=variance if variance is None else variance * (hi - lo) * (hi - lo),
         )
 
 

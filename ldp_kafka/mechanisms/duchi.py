@@ -147,8 +147,13 @@ class Duchi:
         below, high = share_above(counts, n).tolist()
         low = 1 - below
         ends = tuple(min(max((end - q) / slope, 0.0), 1.0) for end in (low, high))
+        chance = min(max(upper / n, q), q + slope)
         return Estimate(
-            (upper / n - q) / slope, (high - low) / slope / (2 * Z), n, (ends[0], ends[1])
+            (upper / n - q) / slope,
+            (high - low) / slope / (2 * Z),
+            n,
+            (ends[0], ends[1]),
+            variance=chance * (1 - chance) / n / slope**2,
         ).on(self.domain)
 
     @property

@@ -30,6 +30,7 @@ from ldp_kafka.mechanisms.gaussian import (
     check_delta,
     normal_noise,
 )
+from ldp_kafka.mechanisms.intervals import estimate_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GaussianVector"]

@@ -5,14 +5,13 @@ alone, so that every CPU finds the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 
-__all__ = ["FEW", "Z", "NoiseMoments", "estimate_of", "half_length", "share_above"]
+__all__ = ["FEW", "NoiseMoments", "Z", "estimate_of", "half_length", "share_above"]
 
 Z = 1.959963984540054
 """Of a normal number 2.5 % lie above it, and 2.5 % below minus it."""
@@ -21,7 +20,8 @@ FEW = 30
 CHEBYSHEV = 20**0.5  # standard deviations that no more than 5 % of any law are further away
 CELLS = 4096  # of the range of an error, where the law of a sum of errors is asked; shared by
 LEAST = 256  # the errors, of each of which it has so many at least
-Floats = NDArray[np.float64]
+Floats = Any
+"""Floats (d,), or one."""
 
 
 class NoiseMoments(NamedTuple):
@@ -31,6 +31,8 @@ class NoiseMoments(NamedTuple):
     """Its variance (d,) where all values are the mean of the reports, held within the domain."""
     more: float = 0.0
     """By how much it grows with the variance of the values."""
+    rounding: float = 0.0
+    """What rounding the values to the mechanism's grid adds to their variance."""
     kurtosis: float = 0.0
     """In excess of the normal law's."""
     half: float | None = None
@@ -68,14 +70,14 @@ def estimate_of(
     Medicine, 2008).
 
     ``limits`` are cut to the domain. ``standard_error`` is their distance before that, in normal
-    lengths.
+    lengths. ``variance`` is what the reports vary by, or their noise alone.
 
     Examples
     --------
-    >>> few = estimate_of(np.zeros(1), np.zeros(1), 20, NoiseMoments(np.full(1, 1e-6)), population=True)
+    >>> few = estimate_of(np.zeros(1), np.zeros(1), 20, NoiseMoments(1e-9), population=True)
     >>> few.limits[1].round(2).tolist()  # Clopper and Pearson, of 0 of 20
     [0.17]
-    >>> noisy = estimate_of(np.ones(1), np.ones(1), 400, NoiseMoments(np.ones(1)), population=False)
+    >>> noisy = estimate_of(np.ones(1), np.ones(1), 400, NoiseMoments(1.0), population=False)
     >>> noisy.standard_error.round(3).tolist(), noisy.limits[1].tolist()
     ([0.05], [1.0])
     """
@@ -85,11 +87,13 @@ def estimate_of(
         values = np.maximum((variance - noise.level) / (1 + noise.more), 0.0)
         errors = noise.level * (2 * noise.level + 4 * values) / (reports - 1)
         errors = np.sqrt(errors) / (1 + noise.more)
-        spread = np.minimum(values + errors, most)
-        least = np.minimum(np.maximum(values - errors, 0.0), most)
+        values = np.minimum(values, most)
+        spread, least = np.minimum(values + errors, most), np.maximum(values - errors, 0.0)
+        whole = variance if population else noise.level + noise.more * values + noise.rounding
     else:
-        spread, least = most, 0 * most
-    level = noise.level + noise.more * (spread if noise.more > 0 else least)
+        spread, least, whole = most, 0 * most, noise.level + noise.rounding
+    rounding = 0.0 if population else noise.rounding  # in a sample it is seen as the values' own
+    level = noise.level + noise.more * (spread if noise.more > 0 else least) + rounding
     if noise.half is None:
         z = min(Z + (Z * Z - 3) * Z * noise.kurtosis / (24 * reports), CHEBYSHEV)
         up = down = z * z * level / reports
@@ -100,9 +104,9 @@ def estimate_of(
         up, down = up + above * above, down + below * below
     low, high = mean - np.sqrt(down), mean + np.sqrt(up)
     cut = tuple(np.minimum(np.maximum(end, 0.0), 1.0) for end in (low, high))
-    found = (high - low) / (2 * Z), *cut
-    error, *limits = found if np.ndim(mean) else map(float, found)
-    return Estimate(mean, error, reports, (limits[0], limits[1]))
+    found = (high - low) / (2 * Z), whole / reports, *cut
+    error, square, *limits = found if np.ndim(mean) else map(float, found)
+    return Estimate(mean, error, reports, (limits[0], limits[1]), variance=square)
 
 
 def _above(mean: Floats, variance: Floats, reports: int) -> Floats:

@@ -196,13 +196,17 @@ class Window:
         slope, low, curve, tilt, level = self.moments
         x = (total / n * self.scale - low) / slope
         variance = (squares * n - total**2) / (n * max(n - 1, 1)) * (self.scale / slope) ** 2
-        # Var(report | value) = E[y^2] - E[y]^2, a square in the value; that of the rounding at its
-        # most
+        # Var(report | value) = E[y^2] - E[y]^2, a square in the value
         at = min(max(x, 0.0), 1.0)
         noise = (curve - slope**2) * at**2 + (tilt - 2 * slope * low) * at + level - low**2
         more = curve / slope**2
-        noise = max(noise, 0.0) / slope**2 + more / (4 * self._others**2)
-        known = NoiseMoments(noise, more - 1, self._kurtosis, self._half(n) if n < FEW else None)
+        known = NoiseMoments(
+            max(noise, 0.0) / slope**2,
+            more - 1,
+            1 / (4 * self._others**2),
+            self._kurtosis,
+            self._half(n) if n < FEW else None,
+        )
         return estimate_of(x, variance, n, known, population=population).on(self.domain)
 
     def _errors(self, share: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -119,7 +119,8 @@ class Asked(Method):
             found = terms.oracle.stated(found, terms.first, support)
         if self.kind == "categorical":
             return found
-        return Estimate(found.value[0], found.standard_error[0], found.reports)
+        limits = found.limits and (found.limits[0][0], found.limits[1][0])
+        return Estimate(found.value[0], found.standard_error[0], found.reports, limits)
 
     def step(
         self,
