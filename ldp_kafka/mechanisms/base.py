@@ -156,6 +156,10 @@ class Estimate(NamedTuple):
     """
     chance_above: Callable[[float], Any] | None = None
     """Of a threshold, the probability that the truth is above it, where the law is not normal."""
+    variance: Any = None
+    """Of the value, without bias, where the standard error is not its root but made of limits: what
+    is decided by, since limits are wider where reports cannot tell.
+    """
 
     @classmethod
     def unknown(cls, numbers: int) -> Estimate:
@@ -168,6 +172,17 @@ class Estimate(NamedTuple):
             return self.limits
         z = 1.959963984540054
         return self.value - z * self.standard_error, self.value + z * self.standard_error
+
+    def on(self, domain: tuple[float, float]) -> Estimate:
+        """Of means on the unit scale, the same on a domain's."""
+        lo, hi = domain
+        limits, variance = self.limits, self.variance
+        return self._replace(
+            value=lo + self.value * (hi - lo),
+            standard_error=self.standard_error * (hi - lo),
+            limits=limits and (lo + limits[0] * (hi - lo), lo + limits[1] * (hi - lo)),
+            variance=variance if variance is None else variance * (hi - lo) * (hi - lo),
+        )
 
 
 class Mechanism(Protocol):

@@ -20,6 +20,7 @@ from ldp_kafka.mechanisms.base import (
     in_chunks,
     own,
 )
+from ldp_kafka.mechanisms.intervals import Z, share_above
 from ldp_kafka.mechanisms.window import CAP, WORD, Moments
 from ldp_kafka.randomness import Randomness
 
@@ -141,15 +142,19 @@ class Duchi:
         n, upper = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
-        q, slope, seen = self._far / WORD, (self._near - self._far) / WORD, upper / n
-        # no value has a smaller or a greater chance: of few reports all may be alike
-        chance = min(max(seen, q), q + slope)
-        lo, hi = self.domain
+        q, slope = self._far / WORD, (self._near - self._far) / WORD
+        counts = np.array([n - upper, upper], np.float64)
+        below, high = share_above(counts, n).tolist()
+        low = 1 - below
+        ends = tuple(min(max((end - q) / slope, 0.0), 1.0) for end in (low, high))
+        chance = min(max(upper / n, q), q + slope)
         return Estimate(
-            lo + (seen - q) / slope * (hi - lo),
-            (chance * (1 - chance) / n) ** 0.5 / slope * (hi - lo),
+            (upper / n - q) / slope,
+            (high - low) / slope / (2 * Z),
             n,
-        )
+            (ends[0], ends[1]),
+            variance=chance * (1 - chance) / n / slope**2,
+        ).on(self.domain)
 
     @property
     def moments(self) -> Moments:

@@ -1,4 +1,4 @@
-"""How far a population's mean may be, where so few of it reported that they cannot tell."""
+"""How far a population's shares may be, where so few of it reported that they cannot tell."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
-from ldp_kafka.methods.few_reports import FEW, widened
+from ldp_kafka.mechanisms.intervals import NoiseMoments, estimate_of
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
 __all__ = ["INPUTS", "TWO_SIDED", "Oracle", "scalar"]
@@ -92,22 +92,38 @@ class Oracle:
         of a population has the error that `stated` gives.
         """
         found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
+        error = found.standard_error if found.variance is None else found.variance**0.5
+        limits = found.limits and (np.atleast_1d(found.limits[0]), np.atleast_1d(found.limits[1]))
         return found._replace(
             value=np.atleast_1d(np.asarray(found.value, np.float64)),
-            standard_error=np.atleast_1d(np.asarray(found.standard_error, np.float64)),
+            standard_error=np.atleast_1d(np.asarray(error, np.float64)),
+            limits=limits,
         )
 
     def stated(self, found: Estimate, cost: int, sums: NDArray[np.int64]) -> Estimate:
-        """What is said of a population's estimate, found from these sums and others: few numbers
-        cannot tell how far off they are, see `few_reports.widened`; the law of categories does.
+        """What is said of a population's estimate, found from these sums and others. Of a mean, a
+        sample cannot tell how far off it is, see `ldp_kafka.mechanisms.intervals.estimate_of`.
         """
-        if not (self.numeric and 0 < found.reports < FEW):
+        if isinstance(self.values, Numbers):
+            return self._stated(found, cost, sums, self.values.domain)
+        return found
+
+    def _stated(
+        self, found: Estimate, cost: int, sums: NDArray[np.int64], domain: tuple[float, float]
+    ) -> Estimate:
+        """`stated`, of a mean: that of these sums alone."""
+        if found.reports != int(sums[0]):
             return found
-        given = self.estimate(cost, sums, population=False)
-        # where the estimate lies may be far from where the values do
-        noise = (self.variance(cost) / given.reports) ** 0.5
-        given = given._replace(standard_error=np.maximum(given.standard_error, noise))
-        return widened(found, given, self.length / 2)
+        made = self.at(cost).estimate_support(sums, population=True)
+        if made.limits is None:  # a mechanism of somebody else's
+            noise = NoiseMoments(self.variance(cost) / self.length**2)
+            square = made.standard_error**2 * made.reports
+            made = estimate_of(made.value, square, made.reports, noise, population=True)
+        low, high = made.on(domain).limits or found.interval()
+        return found._replace(
+            standard_error=np.atleast_1d(made.on(domain).standard_error),
+            limits=(np.atleast_1d(low), np.atleast_1d(high)),
+        )
 
     def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
         """What is released of at least one report of ``cost``: the `estimate` with the error that
