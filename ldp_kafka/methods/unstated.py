@@ -4,7 +4,20 @@ from __future__ import annotations
 
 __all__ = ["UNSTATED"]
 
-UNSTATED: dict[str, str] = {}
+UNSTATED: dict[str, str] = {
+    "hidden_time": (
+        "The method hides when a value was taken. What it releases of a slot can be the value of"
+        " another slot, and how far those lie apart is not known."
+    ),
+    "mixed_slots": (
+        "The release is made of the values of several slots. How far those lie apart cannot be told"
+        " from what was released."
+    ),
+    "unknown_threshold": (
+        "Values above a threshold that the method finds are released as that threshold. How far"
+        " above it they lie cannot be told."
+    ),
+}
 """By word, what it means. A release that has a value and no error has one of these words as its
 `error_reason`.
 """
