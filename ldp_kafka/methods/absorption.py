@@ -13,7 +13,7 @@ from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
-from ldp_kafka.methods.inversion import Inversion, law_quantiles
+from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["BudgetAbsorption"]
@@ -88,7 +88,7 @@ class BudgetAbsorption(Method):
     @cached_property
     def inversion(self) -> Inversion:
         """That of a report that absorbed nothing: how much one did absorb is not said."""
-        return law_quantiles(self.mechanism, self.in_lengths)
+        return law_ranges(self.mechanism, self.in_lengths)
 
     @property
     def scale(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,34 +10,38 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Law
 
-__all__ = ["NORMAL", "TAIL", "Inversion", "law_quantiles"]
+__all__ = ["NORMAL", "Inversion", "law_ranges", "shortest"]
 
 NORMAL = 1.959963984540054  # standard errors from the middle of a normal 95 % interval to its ends
-TAIL = 0.025  # chance of a release below the lower quantile, and above the upper one
+INSIDE = 0.95  # chance of a release between the quantiles
+NEAR = 1.02  # ranges of releases up to so many times as long as the shortest count as short
 LEVELS = 65  # of the values that an exact law is inverted at: 0, 1/64, ..., 1 of the domain
 
 
 class Inversion(NamedTuple):
-    """Confidence intervals from quantiles of a release at each of some values (Neyman 1937): a
-    value is in the interval unless the release lies outside the quantiles that it has there. They
-    hold for each value by itself, whatever those of other users are.
+    """Confidence intervals from a range that holds 95 % of releases at each of some values (Neyman
+    1937): a value is in the interval unless the release lies outside the range that it has there.
+    They hold for each value by itself, whatever those of other users are.
 
     All numbers are in lengths of the domain, from its lower end.
     """
 
     low: NDArray[np.float64]
-    """(levels,) lower quantile of the release of values evenly spaced from 0 to 1, never falling."""
+    """(levels,) where the range begins, of values evenly spaced from 0 to 1; never falling."""
     high: NDArray[np.float64]
-    """(levels,) upper quantile, never falling."""
+    """(levels,) where it ends, never falling."""
     ends: tuple[float, float]
     """Mean release of a value at either end of the domain: a release beyond says no more than
     that.
     """
 
+    def __repr__(self) -> str:
+        return f"Inversion({len(self.low)} values)"
+
     @classmethod
     def of(cls, low: Any, high: Any, ends: tuple[float, float], step: float) -> Inversion:
-        """From quantiles that may fall by chance: each is drawn apart to the next one that holds,
-        and by one ``step`` of releases, to which values between the levels are rounded.
+        """From ranges whose ends may fall by chance: each is drawn apart to the next one that
+        holds, and by one ``step`` of releases, to which values between the levels are rounded.
         """
         return cls(
             np.minimum.accumulate(np.asarray(low)[::-1])[::-1] - step,
@@ -75,23 +80,52 @@ def _between(
     return np.asarray(found, np.float64)
 
 
-def law_quantiles(mechanism: Any, released: Any) -> Inversion:
+def shortest(points: NDArray[np.float64], chances: NDArray[np.float64]) -> tuple[float, float]:
+    """The shortest range that holds 95 % of a law; of about equal ones that with tails most alike.
+
+    Parameters
+    ----------
+    points : (m,) ascending
+    chances : (m,) theirs
+
+    Examples
+    --------
+    >>> shortest(np.arange(5.0), np.array([0.03, 0.01, 0.92, 0.03, 0.01]))
+    (2.0, 3.0)
+    """
+    total = np.cumsum(chances)
+    before = total - chances
+    end = np.searchsorted(total, before + INSIDE * (1 - 2.0**-40), side="left")
+    held = end < len(points)
+    length = points[np.minimum(end, len(points) - 1)] - points
+    short = held & (length <= NEAR * length[held].min())
+    uneven = np.abs(before - (1 - total[np.minimum(end, len(points) - 1)]))
+    at = int(np.argmin(np.where(short, uneven, np.inf)))
+    return float(points[at]), float(points[end[at]])
+
+
+def law_ranges(
+    mechanism: Any,
+    released: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    given: Callable[[float], float] = float,
+) -> Inversion:
     """That of a mechanism's exact laws.
 
     Parameters
     ----------
+    given : maps a value, in lengths of the domain, to what the mechanism perturbs
     released : maps answers (m,) to releases in lengths of the domain, never falling
     """
     low, high, ends = [], [], []
-    at = np.asarray(released(np.array([0.0, float(mechanism.scale)])), np.float64)
+    at = released(np.array([0.0, float(mechanism.scale)]))
     for level in range(LEVELS):
-        law = Law.of(mechanism.law(level / (LEVELS - 1)))
-        points = np.asarray(released(np.asarray(law.support, np.float64)), np.float64)
+        law = Law.of(mechanism.law(given(level / (LEVELS - 1))))
+        points = released(np.asarray(law.support, np.float64))
         order = np.argsort(points, kind="stable")
         points, chances = points[order], law.probabilities()[order]
-        below, above = np.cumsum(chances), np.cumsum(chances[::-1])
-        low.append(points[np.searchsorted(below, TAIL, side="right")])
-        high.append(points[::-1][np.searchsorted(above, TAIL, side="right")])
+        first, final = shortest(points, chances)
+        low.append(first)
+        high.append(final)
         if level in (0, LEVELS - 1):
             ends.append(float(np.cumsum(chances * points)[-1]))
     return Inversion.of(low, high, (ends[0], ends[1]), float(at[1] - at[0]))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.methods.base import REFUSED, SENT, Method, Step
-from ldp_kafka.methods.inversion import Inversion, law_quantiles
+from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.randomness import Randomness
 
@@ -39,8 +39,12 @@ class PerSlot(Method):
         as they are, and in those that jump in each slot (`ResponseCurve`).
         """
         if not self.lasting:
-            return law_quantiles(self.mechanism, self.in_lengths)
+            return law_ranges(self.mechanism, self.in_lengths, self._given)
         return self.curve.inversion
+
+    def _given(self, value: float) -> float:
+        """What the mechanism perturbs of a value in lengths of the domain, the first in a stream."""
+        return value
 
     @cached_property
     def curve(self) -> ResponseCurve:

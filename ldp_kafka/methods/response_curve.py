@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import Method, check_slots
-from ldp_kafka.methods.inversion import TAIL, Inversion
+from ldp_kafka.methods.inversion import Inversion, shortest
 from ldp_kafka.randomness import Randomness, seeded
 
 __all__ = ["Affine", "ResponseCurve", "affine", "law_of"]
@@ -248,8 +248,7 @@ class _Shape(NamedTuple):
     mean: list[float]
     error: list[float]
     variance: list[float]
-    low: list[float]
-    high: list[float]
+    releases: list[NDArray[np.float64]]
     kurtosis: float
     size: int
 
@@ -263,16 +262,14 @@ def _moments(
     """By level; where the spread given the inputs is known, single releases need no
     sample of it.
     """
-    mean, error, variance, low, high, fourth, second = [], [], [], [], [], 0.0, 0.0
+    mean, error, variance, singles, fourth, second = [], [], [], [], 0.0, 0.0
     for at in range(LEVELS):
         here = level == at
         known = expected[here]
         n = len(known)
         mean.append(fsum(known) / n)
         error.append(sqrt(fsum((known - mean[-1]) ** 2)) / n)
-        ordered, tail = np.sort(released[here]), int(TAIL * n)
-        low.append(float(ordered[tail]))
-        high.append(float(ordered[n - 1 - tail]))
+        singles.append(released[here])
         away = (released[here] - mean[-1]) ** 2
         seen = fsum(away) / n
         variance.append(
@@ -282,7 +279,7 @@ def _moments(
         )
         second += seen / LEVELS
         fourth += fsum(away * away) / n / LEVELS
-    return _Shape(mean, error, variance, low, high, fourth / (second * second), n)
+    return _Shape(mean, error, variance, singles, fourth / (second * second), n)
 
 
 def _together(one: _Shape, other: _Shape, step: float) -> ResponseCurve:
@@ -310,13 +307,13 @@ def _together(one: _Shape, other: _Shape, step: float) -> ResponseCurve:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
-    # a value of either shape is in the interval
-    inversion = Inversion.of(
-        np.minimum(one.low, other.low),
-        np.maximum(one.high, other.high),
-        (mean[0], mean[-1]),
-        step,
-    )
+    # 95 % of the releases of both shapes are in a range, so 90 % of those of each
+    ranges = []
+    for both in zip(one.releases, other.releases, strict=True):
+        pooled = np.sort(np.concatenate(both))
+        ranges.append(shortest(pooled, np.full(len(pooled), 1 / len(pooled))))
+    low, high = zip(*ranges, strict=True)
+    inversion = Inversion.of(low, high, (mean[0], mean[-1]), step)
     return ResponseCurve(
         levels,
         np.maximum.accumulate(mean),

@@ -97,15 +97,9 @@ def by_cell(rows: Iterable[R]) -> dict[Cell, list[R]]:
 class _Anywhere:
     """A delay method whose releases are not clipped to the domain."""
 
-    def _on_domain(
-        self: Any,
-        first: int,
-        released: NDArray[np.float64],
-        error: NDArray[np.float64] | float,
-    ) -> Closed:
+    def _inside(self: Any, released: NDArray[np.float64]) -> NDArray[np.float64]:
         lo, hi = self.domain
-        spread = np.broadcast_to(np.asarray(error) * (hi - lo), released.shape)
-        return Closed(first, lo + released * (hi - lo), spread)
+        return np.asarray(lo + released * (hi - lo))
 
 
 def made(

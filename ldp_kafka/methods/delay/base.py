@@ -414,9 +414,7 @@ class DelayMethod(Description):
         if self.smooth:
             window.put("variance", place, variance, some)
 
-    def _released(
-        self, window: Rows, slot: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _released(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Releases (hop, n) in lengths of the domain, NaN where there is none, and what they were
         before they were smoothed, of the window that ends with ``slot``; what is released is let
         go.
@@ -471,9 +469,7 @@ class DelayMethod(Description):
             looks[at] = np.where(there, release[place], np.nan)
         for at in range(self.windows.hop):
             place = (first + at) % span
-            self._learn(
-                window, Piece(first + at, 1, release[place], variance[place], known[place])
-            )
+            self._learn(window, Piece(first + at, 1, release[place], variance[place], known[place]))
             known[place] = False
         return out, looks
 

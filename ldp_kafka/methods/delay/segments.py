@@ -185,9 +185,7 @@ class SegmentMean(DelayMethod):
         window.set("total", 0)
         window.set("taken", 0)
 
-    def _released(
-        self, window: Rows, slot: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _released(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._of_batch(window, slot) if self.setting == "batch" else self._due(window, slot)
 
     def _piece(self, window: Rows, number: int, first: int, length: int) -> Piece:
@@ -200,9 +198,7 @@ class SegmentMean(DelayMethod):
             window.at("segment", place) == number,
         )
 
-    def _of_batch(
-        self, window: Rows, slot: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _of_batch(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """All slots of the batch that ends with ``slot``."""
         start = slot - self.delay + 1
         pieces = [
@@ -222,9 +218,7 @@ class SegmentMean(DelayMethod):
                     out[row] = looks[row]
                 else:
                     found = shapes[at].at((place + 0.5) / piece.slots)
-                    out[row] = np.where(
-                        piece.known, self._seasonal(window, piece, found), np.nan
-                    )
+                    out[row] = np.where(piece.known, self._seasonal(window, piece, found), np.nan)
         for piece in pieces:
             self._learn(window, piece)
         return out, looks
