@@ -25,7 +25,6 @@ from ldp_kafka.methods import (
     SegmentMean,
     Truncate,
 )
-from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.base import VALUE
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import system

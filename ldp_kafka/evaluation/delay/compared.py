@@ -13,7 +13,6 @@ from ldp_kafka.evaluation.delay.streams import Stream
 from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, mean_of, relative_error
 from ldp_kafka.evaluation.metrics import absolute_error
 from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.delay import Closed
 from ldp_kafka.randomness import seeded
 
 __all__ = [

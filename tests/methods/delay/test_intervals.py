@@ -48,7 +48,7 @@ def covered(method, shape):
     told = method.trace(values, lk.randomness.seeded(11))
     assert ((told.low <= told.values) & (told.values <= told.high)).all()
     assert (told.low >= 0).all() and (told.high <= 1).all()
-    inside = (told.low <= values.T) & (values.T <= told.high)
+    inside = (told.low <= values.T) & (told.high >= values.T)
     return inside[looked.T].mean()
 
 
