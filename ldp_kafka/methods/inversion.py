@@ -1,4 +1,4 @@
-"""How far one user's value can be, by one release: the values that a test at 5 % does not refuse."""
+"""Where one user's value can be, by one release: the values that a test at 5 % keeps."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class PerSlot(Method):
         return self.curve.inversion
 
     def _given(self, value: float) -> float:
-        """What the mechanism perturbs of a value in lengths of the domain, the first in a stream."""
+        """What the mechanism perturbs of a stream's first value, in lengths of the domain."""
         return value
 
     @cached_property

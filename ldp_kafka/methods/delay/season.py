@@ -1,4 +1,4 @@
-"""A season: what slots that lie whole periods apart have in common, learnt from what was released."""
+"""A season: what slots whole periods apart have in common, learnt from what was released."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_it_changes_no_noise():
     ],
 )
 def test_what_is_no_season_is_refused(smooth, error):
-    with pytest.raises(error, match="season|smooth"):
+    with pytest.raises(error, match=r"season|smooth"):
         lk.method("naive", epsilon=1.0, delay=2, domain=(0.0, 1.0), smooth=smooth)
 
 
