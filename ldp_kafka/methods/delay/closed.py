@@ -31,16 +31,25 @@ class Closed(NamedTuple):
     def __repr__(self) -> str:
         return f"Closed(first={self.first}, {len(self.values)} slots)"
 
+    @property
+    def numbers(self) -> tuple[NDArray[np.float64], ...]:
+        """Values, errors, and the ends of the intervals."""
+        return self.values, self.standard_error, self.low, self.high
+
     def of(self, streams: NDArray[np.intp]) -> Closed:
         """Of these of its streams, in this order."""
-        return Closed(self.first, *(part[:, streams] for part in self[1:5]), self.reason)
+        values, error, low, high = (part[:, streams] for part in self.numbers)
+        return Closed(self.first, values, error, low, high, self.reason)
 
     def between(self, first: int, start: int, end: int) -> Closed:
         """Its rows from ``start`` to before ``end``, the first of which is slot ``first``."""
-        return Closed(first, *(part[start:end] for part in self[1:5]), self.reason)
+        values, error, low, high = (part[start:end] for part in self.numbers)
+        return Closed(first, values, error, low, high, self.reason)
 
     @classmethod
     def joined(cls, parts: list[Closed]) -> Closed:
         """One after the other, at least one."""
-        columns = zip(*(part[1:5] for part in parts), strict=True)
-        return cls(parts[0].first, *(np.concatenate(each) for each in columns), parts[0].reason)
+        values, error, low, high = (
+            np.concatenate(each) for each in zip(*(part.numbers for part in parts), strict=True)
+        )
+        return cls(parts[0].first, values, error, low, high, parts[0].reason)

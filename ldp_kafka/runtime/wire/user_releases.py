@@ -69,7 +69,7 @@ def write_stream_releases(common: Release, closed: Closed, streams: Sequence[str
     closed : of that slot alone, its values (1, n) finite; an error may be NaN: it cannot be said
     streams : (n,) ids
     """
-    values, *others = (part[0] for part in closed[1:5])
+    values, *others = (part[0] for part in closed.numbers)
     if any(np.isinf(each).any() for each in others):
         raise ValueError(NOT_FINITE)
     head, tail = _around(common)
