@@ -416,7 +416,7 @@ INSTANCES = {
     "runtime.stages.settle.SettleState": lambda _: said_by(edge(SETTLED)[1]),
     "runtime.stages.delay.Delay": lambda _: said_by(edge(DELAYED)[0]),
     "runtime.stages.windows.Released": lambda _: said_by(
-        Released(np.arange(3), Closed(0, np.full((1, 3), LOUD), np.full((1, 3), LOUD)))
+        Released(np.arange(3), Closed(0, *[np.full((1, 3), LOUD)] * 4))
     ),
     "runtime.stages.windows.Windows": lambda _: said_by(curated()[0]._windows),
     "runtime.stages.names.Names": lambda _: said_by(curated()[1].names),

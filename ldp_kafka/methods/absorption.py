@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
+from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["BudgetAbsorption"]
@@ -82,6 +84,11 @@ class BudgetAbsorption(Method):
             if self.calibration == "sound"
             else promised._replace(epsilon=2 * self.window * self.spend / MICRO)
         )
+
+    @cached_property
+    def inversion(self) -> Inversion:
+        """That of a report that absorbed nothing: how much one did absorb is not said."""
+        return law_ranges(self.mechanism, self.in_lengths)
 
     @property
     def scale(self) -> float:

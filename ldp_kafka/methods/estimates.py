@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate, Law, report_width
 from ldp_kafka.methods.description import Description
+from ldp_kafka.methods.inversion import NORMAL, Inversion
 from ldp_kafka.methods.step import SENT, Step
 from ldp_kafka.methods.values import Values
 
@@ -124,6 +125,38 @@ class Estimates(Description):
         )
         return (hi - lo) * worst
 
+    @property
+    def single_reason(self) -> str | None:
+        """Why the error of one released value cannot be said, a word of
+        `ldp_kafka.methods.unstated.UNSTATED`; None where it can.
+        """
+        return None
+
+    @cached_property
+    def inversion(self) -> Inversion | None:
+        """What one released value says of the value behind it, by the exact law of one answer; None
+        where the answer depends on more than that value.
+        """
+        return None
+
+    def in_lengths(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is published of answers, in lengths of the domain from its lower end."""
+        lo, hi = self.domain
+        return np.asarray((self.released(answers) - lo) / (hi - lo))
+
+    def single_limits(
+        self, released: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The 95 % intervals (low, high) of single values by what was released of each, inside the
+        domain; NaN where nothing was.
+        """
+        lo, hi = self.domain
+        if self.inversion is None:
+            inside, half = np.clip(released, lo, hi), NORMAL * self.single_error
+            return np.maximum(inside - half, lo), np.minimum(inside + half, hi)
+        low, high = self.inversion.limits((released - lo) / (hi - lo))
+        return lo + low * (hi - lo), np.minimum(lo + high * (hi - lo), hi)
+
     @cached_property
     def reliability(self) -> float:
         """Share of one released value that is signal: the variance that values spread evenly over
@@ -141,9 +174,4 @@ class Estimates(Description):
 
     def _moments(self, mechanism: Any) -> list[tuple[float, float]]:
         """The same of any mechanism on the unit domain."""
-        lo, hi = self.domain
-
-        def unit(answers: NDArray[np.float64]) -> NDArray[Any]:
-            return np.asarray((self.released(answers) - lo) / (hi - lo))
-
-        return [Law.of(mechanism.law(x)).dot_moments(unit) for x in (0.0, 0.5, 1.0)]
+        return [Law.of(mechanism.law(x)).dot_moments(self.in_lengths) for x in (0.0, 0.5, 1.0)]

@@ -49,6 +49,9 @@ class Feedback(PerSlot):
         """L and u, shares of the domain's length."""
         return 0.0, 1.0
 
+    def _given(self, value: float) -> float:
+        return min(max((value * FIXED - self._low) / self._span, 0.0), 1.0)
+
     @cached_property
     def _low(self) -> int:
         return round(self._ends()[0] * FIXED)

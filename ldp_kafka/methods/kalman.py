@@ -207,6 +207,11 @@ class Sampled(UserLevel):
         most = ceil(max(self._farthest(), 1.0) * (1 + 2**-20) / GRID) + 1
         return -most, most
 
+    @property
+    def single_reason(self) -> str | None:
+        """A filter lags behind what it follows, by as much as that moved."""
+        return "mixed_slots"
+
     @cached_property
     def single_error(self) -> float:
         """Root mean square error of the first release at the worst value, on the domain's scale."""

@@ -125,6 +125,10 @@ class PegasusLocal(PerSlot):
         self.threshold = mechanism(threshold, (0.0, 1.0)) if threshold else None
 
     @property
+    def single_reason(self) -> str | None:
+        return "mixed_slots"
+
+    @property
     def lasting(self) -> float:
         return self.block - 1
 

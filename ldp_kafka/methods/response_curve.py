@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.inversion import Inversion, shortest
 from ldp_kafka.randomness import Randomness, seeded
 
 __all__ = ["Affine", "ResponseCurve", "affine", "law_of"]
@@ -48,6 +49,8 @@ class ResponseCurve(NamedTuple):
     """Standard error of that variance."""
     kurtosis: float
     """Fourth moment over the squared variance."""
+    inversion: Inversion
+    """What one release says of the value behind it."""
 
     def noise(self, level: Levels) -> Any:
         """Variance of a release of a value at this level. Here and below: of one level, or (n,)."""
@@ -117,7 +120,8 @@ class ResponseCurve(NamedTuple):
                     spread if length == 1 else None,
                 )
             )
-        return _together(*found)
+        lo, hi = method.domain
+        return _together(*found, affine(method)[1] * method.scale / (hi - lo))
 
 
 class Affine(NamedTuple):
@@ -244,6 +248,7 @@ class _Shape(NamedTuple):
     mean: list[float]
     error: list[float]
     variance: list[float]
+    releases: list[NDArray[np.float64]]
     kurtosis: float
     size: int
 
@@ -257,13 +262,14 @@ def _moments(
     """By level; where the spread given the inputs is known, single releases need no
     sample of it.
     """
-    mean, error, variance, fourth, second = [], [], [], 0.0, 0.0
+    mean, error, variance, singles, fourth, second = [], [], [], [], 0.0, 0.0
     for at in range(LEVELS):
         here = level == at
         known = expected[here]
         n = len(known)
         mean.append(fsum(known) / n)
         error.append(sqrt(fsum((known - mean[-1]) ** 2)) / n)
+        singles.append(released[here])
         away = (released[here] - mean[-1]) ** 2
         seen = fsum(away) / n
         variance.append(
@@ -273,11 +279,13 @@ def _moments(
         )
         second += seen / LEVELS
         fourth += fsum(away * away) / n / LEVELS
-    return _Shape(mean, error, variance, fourth / (second * second), n)
+    return _Shape(mean, error, variance, singles, fourth / (second * second), n)
 
 
-def _together(one: _Shape, other: _Shape) -> ResponseCurve:
-    """Both shapes as one response curve: their middle, and their difference as doubt."""
+def _together(one: _Shape, other: _Shape, step: float) -> ResponseCurve:
+    """Both shapes as one response curve: their middle, and their difference as doubt; of releases
+    in such steps.
+    """
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
     doubt = [
@@ -299,8 +307,22 @@ def _together(one: _Shape, other: _Shape) -> ResponseCurve:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
+    # 95 % of the releases of both shapes are in a range, so 90 % of those of each
+    ranges = []
+    for both in zip(one.releases, other.releases, strict=True):
+        pooled = np.sort(np.concatenate(both))
+        ranges.append(shortest(pooled, np.full(len(pooled), 1 / len(pooled))))
+    low, high = zip(*ranges, strict=True)
+    inversion = Inversion.of(low, high, (mean[0], mean[-1]), step)
     return ResponseCurve(
-        levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis
+        levels,
+        np.maximum.accumulate(mean),
+        np.array(doubt),
+        middle,
+        curve,
+        doubted,
+        kurtosis,
+        inversion,
     )
 
 

@@ -19,6 +19,7 @@ from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
+from ldp_kafka.methods.inversion import Inversion
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["INNER", "Split"]
@@ -188,6 +189,15 @@ class Split(Method):
         input.
         """
         return float(self.each.single_error)
+
+    @property
+    def single_reason(self) -> str | None:
+        return str(self.each.single_reason) if self.each.single_reason else None
+
+    @property
+    def inversion(self) -> Inversion | None:
+        found: Inversion | None = self.each.inversion
+        return found
 
     @cached_property
     def reliability(self) -> float:

@@ -76,6 +76,10 @@ class Timed(Method):
         """Refused: what the mechanism perturbs is no value."""
         raise ConfigurationError(f"{self.name} has no crowd statistics: it perturbs times")
 
+    @property
+    def single_reason(self) -> str | None:
+        return "hidden_time"
+
     @cached_property
     def single_error(self) -> float:
         """The length of the domain: a neighbouring slot may hold anything, so nothing less can be

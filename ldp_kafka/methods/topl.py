@@ -87,6 +87,10 @@ class ThresholdPerturbation(Method):
         self._cut = np.maximum(centres - edges[:, None], 0.0)
 
     @property
+    def single_reason(self) -> str | None:
+        return "unknown_threshold"
+
+    @property
     def scale(self) -> float:
         return min(float(self.scout.scale), float(self.mechanism.scale) / BINS)
 

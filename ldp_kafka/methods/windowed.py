@@ -96,6 +96,20 @@ class Windowed(Method):
         """Of so many slots as three windows have, at most `_SLOTS`, or more."""
         return super().constant(levels, max(slots, min(3 * self.windowed.windows.span, _SLOTS)))
 
+    @property
+    def single_reason(self) -> str | None:
+        """At an edge a release is all that is known of its slot: what it was before it was smoothed
+        is not.
+        """
+        return "mixed_slots" if self.windowed.smooth else self.windowed.reason
+
+    def single_limits(
+        self, released: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        lo, hi = self.domain
+        half = self.windowed.half_width * (hi - lo)
+        return np.maximum(released - half, lo), np.minimum(released + half, hi)
+
     @cached_property
     def _square(self) -> float:
         """Mean squared error of a release of a stream that does not move, at the worst of five

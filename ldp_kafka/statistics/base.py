@@ -25,9 +25,30 @@ class Singles(NamedTuple):
     values: NDArray[np.float64]
     """(n,) or (n, dimension); NaN where a coordinate was not reported."""
     standard_errors: NDArray[np.float64]
-    """Of the same shape."""
+    """Of the same shape; looked at where there is no ``reason`` alone."""
     reliability: float | NDArray[np.float64]
     """Share of a release that is signal, 0..1: of all, or (n,) of each."""
+    limits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    """The 95 % intervals (low, high), where they are not the normal ones of the errors."""
+    reason: str | None = None
+    """Why no error is said, of any of them: a word of `ldp_kafka.methods.unstated.UNSTATED`."""
+
+    def interval(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The 95 % confidence intervals."""
+        low, high = Estimate(self.values, self.standard_errors, 1, self.limits).interval()
+        return low, high
+
+    @classmethod
+    def joined(cls, parts: list[Singles]) -> Singles:
+        """One after the other, at least one report, all with one reason."""
+        values, errors, low, high = (
+            np.concatenate(each)
+            for each in zip(
+                *((one.values, one.standard_errors, *one.interval()) for one in parts), strict=True
+            )
+        )
+        shares = [np.broadcast_to(one.reliability, len(one.values)) for one in parts]
+        return cls(values, errors, np.concatenate(shares), (low, high), parts[0].reason)
 
 
 class Statistic(ABC):
@@ -208,11 +229,7 @@ class SingleStatistic(Statistic):
             more = self.totals(one.values)
             totals = tuple(a + b for a, b in zip(totals, more, strict=True))
             found.append(self.read(one, totals))
-        return Singles(
-            np.concatenate([each.values for each in found]),
-            np.concatenate([each.standard_errors for each in found]),
-            np.concatenate([np.broadcast_to(each.reliability, 1) for each in found]),
-        )
+        return Singles.joined(found)
 
     def of_singles(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
         return [self.read_singles(batch, totals)]

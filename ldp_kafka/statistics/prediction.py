@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.unstated import UNSTATED
 
 __all__ = [
     "EvenPrediction",
@@ -47,6 +48,8 @@ class Prediction:
     """
     guess: str = "the domain's midpoint"
     """What is as good as a release where this is not `useful`."""
+    error_reason: str | None = None
+    """Why a release will state no error: a word of `ldp_kafka.methods.unstated.UNSTATED`."""
 
     @property
     def useful(self) -> bool:
@@ -58,6 +61,15 @@ class Prediction:
         return (
             f"{self.statistic}: standard error {self.error:.4g} from {self.reports:,}"
             " reports a slot (worst input)"
+        )
+
+    def unstated(self) -> str | None:
+        """That a release will state no error, and why, in words; None where it will."""
+        if self.error_reason is None:
+            return None
+        return (
+            f"{self.statistic}: a release states none ({self.error_reason})."
+            f" {UNSTATED[self.error_reason]}"
         )
 
     def advice(self) -> str:

@@ -217,7 +217,12 @@ class Plan:
             *self.requests,
             *self.relay,
             f"state        {self.state_bytes_per_user} bytes a {whom}, {state}",
-            *(f"error        {prediction.sentence()}" for prediction in self.predictions),
+            *(
+                f"error        {line}"
+                for prediction in self.predictions
+                for line in (prediction.sentence(), prediction.unstated())
+                if line is not None
+            ),
             *self._processed(),
             *([] if self.comparison is None else self.comparison.lines()),
             *([] if self.delays is None else self.delays.lines()),

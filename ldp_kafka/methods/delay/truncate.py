@@ -130,6 +130,10 @@ class Truncate(Blocks):
             self.alone = SumNoise(self.spend / MICRO, SCALE, most)
             self.parts = self.parts[0], self.window * self.spend / MICRO
 
+    @property
+    def reason(self) -> str | None:
+        return "unknown_threshold"
+
     def _error_of(self, level: float, scale: float) -> float:
         """What noise of this scale is expected to err by, for values that go up to a level, in
         lengths of the domain.

@@ -83,25 +83,6 @@ def test_it_is_the_exact_law_of_one_model(hidden, commit):
         assert middle == pytest.approx(1.5 * found[1] - (found[0] + found[2]) / 4)
 
 
-@cases("setting", ["batch", "sliding"])
-@cases(("delay", "epsilon"), [(10, 1.0), (10, 5.0), (30, 1.0)])
-def test_its_errors_are_stated(setting, delay, epsilon):
-    """Of walks at several speeds the true errors are what is stated, to a quarter: the smoother
-    does not know the speed.
-    """
-    rng = np.random.default_rng(4)
-    for move in (0.0, 0.01, 0.03):
-        walks = 0.5 + np.cumsum(rng.normal(0, move, (200, 300)), axis=1)
-        walks += rng.normal(0, 0.15, (200, 1))
-        walks = np.clip(walks, 0.0, 1.0)
-        method = lk.method(
-            "segment_mean", epsilon=epsilon, delay=delay, domain=(0.0, 1.0), setting=setting
-        )
-        _, values, errors = method.trace(walks, lk.randomness.seeded(2))
-        away = ((values - walks.T) / errors)[60:]
-        assert 0.5 < np.sqrt((away**2).mean()) < 1.25, move
-
-
 def test_it_never_costs_much_and_often_helps():
     """Error of releases smoothed, in shares of the error unsmoothed, of the methods of the paper on
     a slow stream.
