@@ -1,0 +1,239 @@
+"""What a topology publishes of made-up streams, beside the truth: by `ldp_kafka.runtime.local`, the
+workers' own stages, from events to the bytes of releases.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.evaluation.coverage import streams
+from ldp_kafka.evaluation.coverage.cells import Measured, Name, Seen, measured
+from ldp_kafka.methods.protocols.coordinator import APPROXIMATE
+from ldp_kafka.records import Events, Ids, Tick
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.coverage.subjects import (
+    BINS,
+    DELAY,
+    DIMENSION,
+    DOMAIN,
+    SLOTS,
+    WINDOW,
+    Subject,
+)
+from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.topology import Topology
+
+__all__ = ["cells", "published"]
+
+START = 1_700_000_000  # slots of a second since 1970
+MANY = 2**20  # values of a log, about: runs of one log are as many as that
+TOGETHER = 64  # messages that are folded at a time
+PUBLISHED, HELD, JUMPED = "published", "held", "after the jump"
+KINDS = ("low", "middle", "high")  # users and streams, by the third of the domain they are in
+
+Release = dict[str, Any]
+Number = tuple[Any, ...]
+"""A row of `Seen`."""
+
+
+def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> list[Measured]:
+    """The cells of one subject, stream and number of users.
+
+    Parameters
+    ----------
+    runs : how many, of other streams and other noise; of a curator's streams each is one
+    """
+    topology = subject.topology
+    name = f"{seed}/{subject.method}/{subject.statistic}/{stream}/{users}"
+    digest = sha256(name.encode()).digest()
+    randomness = edge_randomness(topology, digest, "coverage")
+    rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
+    made = (
+        [_values(subject, stream, runs, rng)]
+        if subject.curated
+        else [_values(subject, stream, users, rng) for _ in range(runs)]
+    )
+    found: dict[tuple[str, str], list[Number]] = {}
+    for first, part in _logs(topology, subject, made):
+        releases = published(topology, part, randomness, first)
+        owners = _owners(subject, randomness, first, part)
+        gap = _gap(topology)
+        for cell, number in _numbers(subject, stream, part, first, releases, owners, gap):
+            found.setdefault(cell, []).append(number)
+    judged = (
+        measured(
+            Name(subject.method, subject.statistic, stream, users, slots, of),
+            _seen(numbers),
+            lenient=slots == HELD
+            or (slots == JUMPED and topology.method.phases > 0)
+            or stream in ("all in one", "skewed"),
+        )
+        for (slots, of), numbers in sorted(found.items())
+    )
+    return [each for each in judged if each is not None]
+
+
+def published(
+    topology: Topology, runs: Sequence[NDArray[Any]], randomness: EdgeNoise, first: int = 0
+) -> list[Release]:
+    """The releases of runs, each of users of its own, one run after the other in one log.
+
+    Parameters
+    ----------
+    runs : of each the values (users, slots) or (users, slots, dimension), NaN or -1 where a user
+        has none
+    first : number of the first run, which names the users
+    """
+    log, gap = [], _gap(topology)
+    for at, values in enumerate(runs):
+        start = START + at * (values.shape[1] + gap)
+        there = values >= 0 if values.dtype.kind == "i" else ~np.isnan(values)
+        there = there.any(axis=2) if there.ndim > 2 else there
+        ids = [f"u{first + at}-{user}" for user in range(len(values))]
+        for slot in range(values.shape[1]):
+            who = np.flatnonzero(there[:, slot])
+            times = np.full(len(who), 1000 * (start + slot))
+            column = np.ascontiguousarray(values[who, slot])
+            if len(who):
+                named = Ids.of([ids[user] for user in who.tolist()])
+                log.append(encode(Events(named, times, column)))
+        log.append(encode(Tick(1000 * (start + values.shape[1] + gap))))
+    raw = [Message(offset, -1, value) for offset, value in enumerate(log)]
+    made = local.run(topology, randomness, [raw], together=TOGETHER)
+    return [parse_json(record.value) for record in made.releases]
+
+
+def _gap(topology: Topology) -> int:
+    """Slots between two runs of one log, in which all windows close."""
+    return topology.method.delay + 2 * DELAY + WINDOW
+
+
+def _logs(
+    topology: Topology, subject: Subject, made: Sequence[NDArray[Any]]
+) -> Iterator[tuple[int, Sequence[NDArray[Any]]]]:
+    """Runs that may share a log, from the number of the first: each has its own where releases
+    depend on those of other runs.
+    """
+    remembers = topology.flow.sums is not None or topology.flow.requests is not None
+    together = 1 if remembers or subject.single else max(1, MANY // made[0].size)
+    for first in range(0, len(made), together):
+        yield first, made[first : first + together]
+
+
+def _values(subject: Subject, stream: str, users: int, rng: np.random.Generator) -> NDArray[Any]:
+    """The values of one run."""
+    if subject.categorical:
+        return streams.categories(stream, users, SLOTS, rng)
+    lo, hi = DOMAIN
+    if not subject.vector:
+        return lo + (hi - lo) * streams.numbers(stream, users, SLOTS, rng)
+    one = streams.numbers(stream, users, SLOTS, rng)
+    values = np.stack([one, *(rng.permutation(one) for _ in range(DIMENSION - 1))], axis=2)
+    values = np.where(np.isnan(values).any(axis=2, keepdims=True), np.nan, values)
+    if subject.ball:
+        return (values - 0.5) * hi / DIMENSION**0.5
+    return lo + (hi - lo) * values
+
+
+def _owners(
+    subject: Subject, randomness: EdgeNoise, first: int, part: Sequence[NDArray[Any]]
+) -> dict[str, int]:
+    """By the name in a release the row of its user or stream, where a release is of one."""
+    if not subject.single:
+        return {}
+    ids = [f"u{first}-{user}" for user in range(len(part[0]))]
+    if not subject.curated:
+        series = np.ascontiguousarray(randomness.series(randomness.digests(ids)))
+        ids = [bytes(row).hex() for row in series]
+    return {name: at for at, name in enumerate(ids)}
+
+
+def _numbers(
+    subject: Subject,
+    stream: str,
+    part: Sequence[NDArray[Any]],
+    first: int,
+    releases: Sequence[Release],
+    owners: dict[str, int],
+    gap: int,
+) -> Iterator[tuple[tuple[str, str], Number]]:
+    """The slots and the kind of each number of the releases, and what `Seen` has of it."""
+    length = part[0].shape[1]
+    pace = length + gap
+    scale = 1.0 if subject.shares else DOMAIN[1] - DOMAIN[0]
+    truths = [_truths(subject, values) for values in part]
+    kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
+    jump = streams.JUMP * length
+    jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
+    for release in releases:
+        at, slot = divmod(release["slot"] - START, pace)
+        if release["value"] is None or slot >= length:
+            continue
+        slots = PUBLISHED if release["strategy"] != APPROXIMATE else HELD
+        slots = JUMPED if slot in jumped else slots
+        run, truth = first + at, truths[at][..., slot]
+        of = subject.numbers
+        if owners:
+            row = owners[release["user"]]
+            run, truth = row if subject.curated else run, truths[at][row, ..., slot]
+            of = [kinds[at][row]] * len(truth)
+        interval = release["confidence_interval"] or (None, None)
+        columns = (release["value"], release["standard_error"], *interval)
+        lists = [each if isinstance(each, list) else [each] * len(truth) for each in columns]
+        reports, reason = release["reports"], release.get("error_reason") or ""
+        for which, true, value, error, low, high in zip(of, truth.tolist(), *lists, strict=True):
+            if value is not None and not math.isnan(true):
+                numbers = (
+                    math.nan if each is None else (each - less) / scale
+                    for each, less in ((value, true), (error, 0.0), (low, true), (high, true))
+                )
+                yield (slots, which), (run, slot, *numbers, reports, reason)
+
+
+def _truths(subject: Subject, values: NDArray[Any]) -> NDArray[np.float64]:
+    """What is released of values (users, slots, ...): (numbers, slots), or of each user (users,
+    numbers, slots); NaN where nobody has a value.
+    """
+    if subject.single:
+        return values[:, None] if values.ndim == 2 else values.swapaxes(1, 2)
+    lo, hi = DOMAIN
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of slots in which nobody has a value
+        if not subject.shares:
+            means = np.nanmean(values, axis=0)
+            return means[None] if values.ndim == 2 else means.T
+        if subject.categorical:
+            codes = np.where(values < 0, np.nan, values)
+        else:
+            codes = np.minimum(np.floor((values - lo) / (hi - lo) * BINS), BINS - 1)
+        there = ~np.isnan(codes)
+        return np.stack([(codes == at).sum(axis=0) / there.sum(axis=0) for at in subject.places])
+
+
+def _kind(subject: Subject, truth: NDArray[np.float64]) -> str:
+    """By the third of the domain in which a user's mean lies."""
+    lo, hi = (-DOMAIN[1] / 2, DOMAIN[1] / 2) if subject.ball else DOMAIN
+    there = truth[~np.isnan(truth)]
+    mean = there.mean() if len(there) else lo
+    return KINDS[min(2, max(0, int(3 * (mean - lo) / (hi - lo))))]
+
+
+def _seen(numbers: Sequence[Number]) -> Seen:
+    run, slot, off, error, low, high, reports, reason = zip(*numbers, strict=True)
+    return Seen(
+        np.array(run, np.int64),
+        np.array(slot, np.int64),
+        *(np.array(column, np.float64) for column in (off, error, low, high)),
+        np.array(reports, np.int64),
+        np.array(reason, np.str_),
+    )
