@@ -34,7 +34,8 @@ def lower(shares: NDArray[np.float64], alpha: float) -> float:
     each share y being above m: it becomes (1 + f (y / m - 1)) times as much, which is never
     negative, and on average no more where the mean is m or less. So what she has in the end is
     above 1 / alpha with probability at most alpha (Markov), and so is its mean over several f. The
-    bound is the largest m that she has so much against. Clopper and Pearson's is for numbers that
+    bound is the largest m that she has so much against. It holds at all numbers of runs together
+    (Ville): one may stop where it is high enough. Clopper and Pearson's is for numbers that
     are 0 or 1; this one gains where shares of many slots differ less than these.
 
     Examples

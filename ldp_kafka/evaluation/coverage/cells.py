@@ -21,20 +21,20 @@ __all__ = [
     "NARROW",
     "NULL",
     "WIDE",
-    "Measured",
     "Name",
     "Row",
     "Seen",
     "claims",
-    "judged",
-    "measured",
+    "row_of",
 ]
 
 LEVEL = 0.95
 """What an interval states that it holds."""
 FLOOR = 0.92
 """Covered share that is asked of every cell: of its lower bound, all cells together."""
-TOGETHER = 0.05  # chance that any bound of all cells is wrong, of those from below and from above
+CELLS = 10_000  # that there are, at most
+ALPHA = 0.05 / 2 / CELLS
+"""Chance that one bound is wrong: that any of all, from below or above, is, 0.05 (Bonferroni)."""
 FEW = 30  # reports in a release below which three times the narrowest is allowed
 ENOUGH = 40  # numbers of one slot whose narrowest interval is told from that of other slots
 PARTS = 10  # of the runs: what they differ by is the Monte-Carlo error of a width
@@ -101,7 +101,7 @@ class Row(NamedTuple):
     covered_error: float
     """Its Monte-Carlo error, by runs; and so are the next two of theirs."""
     lower: float
-    """Confidence bounds of it that hold in all cells together."""
+    """Confidence bounds of it, which hold in all cells together."""
     upper: float
     rms_z: float
     """Root mean square of (value - truth) / standard error: 1 where that is right."""
@@ -120,70 +120,61 @@ class Row(NamedTuple):
     proven: bool
     """Whether the bounds say it, too."""
 
-
-class Measured(NamedTuple):
-    """A row before its bounds are known, which depend on how many there are."""
-
-    row: Row
-    shares: NDArray[np.float64]
-    """(runs,) of a run's intervals that hold the truth."""
+    @property
+    def decided(self) -> bool:
+        """Whether more runs would change nothing of what is said of the covered share."""
+        return not self.runs or self.lower >= FLOOR or self.upper < FLOOR
 
 
-def measured(name: Name, seen: Seen, *, lenient: bool) -> Measured | None:
-    """What the numbers of one cell say; None where there are none.
+def row_of(name: Name, seen: Seen, *, lenient: bool) -> Row:
+    """What the numbers of one cell say, at least one.
 
     Parameters
     ----------
     lenient : twice the narrowest is allowed: held slots, skewed values, shares at 0 and 1
     """
-    if not len(seen.run):
-        return None
     stated = ~np.isnan(seen.low)
     null = 1 - float(stated.mean())
     reason = " ".join(sorted({*seen.reason[~stated].tolist()} - {""}))
-    some = seen.at(stated)
     few = bool(np.median(seen.reports) < FEW)
     limit = 3.0 if few else 2.0 if lenient else 1.3
-    blank = Row(
-        *name, 0, 0, null, reason, nan, nan, nan, nan, nan, nan, nan, nan, nan, limit, NULL, True
-    )
-    if not len(some.run):
-        return Measured(blank._replace(proven=bool(reason)), np.empty(0))
+    nothing = (nan,) * 9
+    if not stated.any():
+        return Row(*name, 0, 0, null, reason, *nothing, limit, NULL, bool(reason))
+    some = seen.at(stated)
     holds = (some.low <= ROUNDING) & (some.high >= -ROUNDING)
     shares, square = _by_run(some.run, holds), _by_run(some.run, _squares(some))
-    rms = sqrt(square.mean())
-    widths = some.high - some.low
-    excess = _excess(some, widths)
-    row = blank._replace(
+    rms, widths = sqrt(square.mean()), some.high - some.low
+    row = Row(
+        *name,
         runs=len(shares),
         numbers=len(some.run),
+        null=null,
+        reason=reason,
         covered=float(shares.mean()),
         covered_error=_standard_error(shares),
+        lower=lower(shares, ALPHA),
+        upper=upper(shares, ALPHA),
         rms_z=rms,
         rms_z_error=_standard_error(square) / (2 * rms) if 0 < rms < inf else nan,
         width=float(np.median(widths)),
-        excess=excess,
+        excess=_excess(some, widths),
         excess_error=_standard_error(np.array([*_parts(some, widths)])),
+        limit=limit,
+        verdict=HOLDS,
+        proven=False,
     )
-    return Measured(row, shares)
+    verdict, proven = _verdict(row)
+    return row._replace(verdict=verdict, proven=proven)
 
 
-def judged(found: Sequence[Measured]) -> list[Row]:
-    """The rows with their bounds, which hold in all of them together (Bonferroni), and verdicts."""
-    alpha = TOGETHER / 2 / max(1, sum(len(each.shares) > 0 for each in found))
-    rows = []
-    for row, shares in found:
-        if not len(shares):
-            rows.append(row)
-            continue
-        least, most = lower(shares, alpha), upper(shares, alpha)
-        verdict, proven = HOLDS, least >= FLOOR
-        if row.covered < FLOOR and not row.covered + CLEAR * row.covered_error >= LEVEL:
-            verdict, proven = NARROW, most < FLOOR
-        elif row.excess > row.limit and not row.excess - CLEAR * row.excess_error <= row.limit:
-            verdict, proven = WIDE, row.excess - 2 * CLEAR * row.excess_error > row.limit
-        rows.append(row._replace(lower=least, upper=most, verdict=verdict, proven=bool(proven)))
-    return rows
+def _verdict(row: Row) -> tuple[str, bool]:
+    """Of a cell that states intervals, and whether the bounds say it too."""
+    if row.covered < FLOOR and not row.covered + CLEAR * row.covered_error >= LEVEL:
+        return NARROW, row.upper < FLOOR
+    if row.excess > row.limit and not row.excess - CLEAR * row.excess_error <= row.limit:
+        return WIDE, row.excess - 2 * CLEAR * row.excess_error > row.limit
+    return HOLDS, row.lower >= FLOOR
 
 
 def claims(rows: Sequence[Row], *, estimates: bool = False) -> list[Claim]:

@@ -8,13 +8,13 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.coverage import streams
-from ldp_kafka.evaluation.coverage.cells import Measured, Name, Seen, measured
+from ldp_kafka.evaluation.coverage.cells import Name, Row, Seen, row_of
 from ldp_kafka.methods.protocols.coordinator import APPROXIMATE
 from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime import local
@@ -33,10 +33,13 @@ from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["cells", "published"]
+__all__ = ["DEPLOYMENT", "START", "cells", "digest_of", "published", "values_of"]
+
+DEPLOYMENT = "coverage"
 
 START = 1_700_000_000  # slots of a second since 1970
 MANY = 2**20  # values of a log, about: runs of one log are as many as that
+BATCH = 150  # runs after which it is seen whether more are needed
 TOGETHER = 64  # messages that are folded at a time
 PUBLISHED, HELD, JUMPED = "published", "held", "after the jump"
 KINDS = ("low", "middle", "high")  # users and streams, by the third of the domain they are in
@@ -46,41 +49,49 @@ Number = tuple[Any, ...]
 """A row of `Seen`."""
 
 
-def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> list[Measured]:
+def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> list[Row]:
     """The cells of one subject, stream and number of users.
 
     Parameters
     ----------
-    runs : how many, of other streams and other noise; of a curator's streams each is one
+    runs : at most so many, of other streams and other noise; no more are made where the bounds of
+        all cells say enough. Of a curator's streams each is one
     """
     topology = subject.topology
-    name = f"{seed}/{subject.method}/{subject.statistic}/{stream}/{users}"
-    digest = sha256(name.encode()).digest()
-    randomness = edge_randomness(topology, digest, "coverage")
+    digest = digest_of(subject, stream, users, seed)
+    randomness = edge_randomness(topology, digest, DEPLOYMENT)
     rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
-    made = (
-        [_values(subject, stream, runs, rng)]
-        if subject.curated
-        else [_values(subject, stream, users, rng) for _ in range(runs)]
-    )
     found: dict[tuple[str, str], list[Number]] = {}
-    for first, part in _logs(topology, subject, made):
-        releases = published(topology, part, randomness, first)
-        owners = _owners(subject, randomness, first, part)
-        gap = _gap(topology)
-        for cell, number in _numbers(subject, stream, part, first, releases, owners, gap):
-            found.setdefault(cell, []).append(number)
-    judged = (
-        measured(
-            Name(subject.method, subject.statistic, stream, users, slots, of),
-            _seen(numbers),
-            lenient=slots == HELD
-            or (slots == JUMPED and topology.method.phases > 0)
-            or stream in ("all in one", "skewed"),
+    rows: list[Row] = []
+    for first in range(0, runs, BATCH):
+        more = min(BATCH, runs - first)
+        made = (
+            [values_of(subject, stream, more, rng)]
+            if subject.curated
+            else [values_of(subject, stream, users, rng) for _ in range(more)]
         )
-        for (slots, of), numbers in sorted(found.items())
-    )
-    return [each for each in judged if each is not None]
+        for part in _logs(topology, subject, made, first):
+            for cell, number in _numbers(subject, stream, part, randomness, topology):
+                found.setdefault(cell, []).append(number)
+        rows = [
+            row_of(
+                Name(subject.method, subject.statistic, stream, users, slots, of),
+                _seen(numbers),
+                lenient=slots == HELD
+                or (slots == JUMPED and topology.method.phases > 0)
+                or stream in ("all in one", "skewed"),
+            )
+            for (slots, of), numbers in sorted(found.items())
+        ]
+        if all(row.decided for row in rows):
+            break
+    return rows
+
+
+def digest_of(subject: Subject, stream: str, users: int, seed: int) -> bytes:
+    """32 bytes, of which streams and noise are made."""
+    name = f"{seed}/{subject.method}/{subject.statistic}/{stream}/{users}"
+    return sha256(name.encode()).digest()
 
 
 def published(
@@ -102,12 +113,15 @@ def published(
         ids = [f"u{first + at}-{user}" for user in range(len(values))]
         for slot in range(values.shape[1]):
             who = np.flatnonzero(there[:, slot])
-            times = np.full(len(who), 1000 * (start + slot))
-            column = np.ascontiguousarray(values[who, slot])
             if len(who):
                 named = Ids.of([ids[user] for user in who.tolist()])
-                log.append(encode(Events(named, times, column)))
-        log.append(encode(Tick(1000 * (start + values.shape[1] + gap))))
+                times = np.full(len(who), 1000 * (start + slot))
+                log.append(encode(Events(named, times, np.ascontiguousarray(values[who, slot]))))
+            else:
+                log.append(encode(Tick(1000 * (start + slot + 1) - 1)))
+        end = start + values.shape[1]
+        # the last slot is closed before those in which nobody could answer a request
+        log += [encode(Tick(1000 * end)), encode(Tick(1000 * (end + gap)))]
     raw = [Message(offset, -1, value) for offset, value in enumerate(log)]
     made = local.run(topology, randomness, [raw], together=TOGETHER)
     return [parse_json(record.value) for record in made.releases]
@@ -118,19 +132,25 @@ def _gap(topology: Topology) -> int:
     return topology.method.delay + 2 * DELAY + WINDOW
 
 
+class _Log(NamedTuple):
+    """Runs that share a log."""
+
+    first: int
+    """Number of the first."""
+    runs: Sequence[NDArray[Any]]
+
+
 def _logs(
-    topology: Topology, subject: Subject, made: Sequence[NDArray[Any]]
-) -> Iterator[tuple[int, Sequence[NDArray[Any]]]]:
-    """Runs that may share a log, from the number of the first: each has its own where releases
-    depend on those of other runs.
-    """
+    topology: Topology, subject: Subject, made: Sequence[NDArray[Any]], first: int
+) -> Iterator[_Log]:
+    """Each has its own where releases depend on those of other runs."""
     remembers = topology.flow.sums is not None or topology.flow.requests is not None
     together = 1 if remembers or subject.single else max(1, MANY // made[0].size)
-    for first in range(0, len(made), together):
-        yield first, made[first : first + together]
+    for at in range(0, len(made), together):
+        yield _Log(first + at, made[at : at + together])
 
 
-def _values(subject: Subject, stream: str, users: int, rng: np.random.Generator) -> NDArray[Any]:
+def values_of(subject: Subject, stream: str, users: int, rng: np.random.Generator) -> NDArray[Any]:
     """The values of one run."""
     if subject.categorical:
         return streams.categories(stream, users, SLOTS, rng)
@@ -145,13 +165,11 @@ def _values(subject: Subject, stream: str, users: int, rng: np.random.Generator)
     return lo + (hi - lo) * values
 
 
-def _owners(
-    subject: Subject, randomness: EdgeNoise, first: int, part: Sequence[NDArray[Any]]
-) -> dict[str, int]:
+def _owners(subject: Subject, randomness: EdgeNoise, log: _Log) -> dict[str, int]:
     """By the name in a release the row of its user or stream, where a release is of one."""
     if not subject.single:
         return {}
-    ids = [f"u{first}-{user}" for user in range(len(part[0]))]
+    ids = [f"u{log.first}-{user}" for user in range(len(log.runs[0]))]
     if not subject.curated:
         series = np.ascontiguousarray(randomness.series(randomness.digests(ids)))
         ids = [bytes(row).hex() for row in series]
@@ -159,19 +177,15 @@ def _owners(
 
 
 def _numbers(
-    subject: Subject,
-    stream: str,
-    part: Sequence[NDArray[Any]],
-    first: int,
-    releases: Sequence[Release],
-    owners: dict[str, int],
-    gap: int,
+    subject: Subject, stream: str, log: _Log, randomness: EdgeNoise, topology: Topology
 ) -> Iterator[tuple[tuple[str, str], Number]]:
-    """The slots and the kind of each number of the releases, and what `Seen` has of it."""
-    length = part[0].shape[1]
-    pace = length + gap
+    """The slots and the kind of each number that is published, and what `Seen` has of it."""
+    releases = published(topology, log.runs, randomness, log.first)
+    owners = _owners(subject, randomness, log)
+    length = log.runs[0].shape[1]
+    pace = length + _gap(topology)
     scale = 1.0 if subject.shares else DOMAIN[1] - DOMAIN[0]
-    truths = [_truths(subject, values) for values in part]
+    truths = [_truths(subject, values) for values in log.runs]
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
     jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
@@ -181,11 +195,11 @@ def _numbers(
             continue
         slots = PUBLISHED if release["strategy"] != APPROXIMATE else HELD
         slots = JUMPED if slot in jumped else slots
-        run, truth = first + at, truths[at][..., slot]
+        run, truth = log.first + at, truths[at][..., slot]
         of = subject.numbers
         if owners:
             row = owners[release["user"]]
-            run, truth = row if subject.curated else run, truths[at][row, ..., slot]
+            run, truth = log.first + row if subject.curated else run, truths[at][row, ..., slot]
             of = [kinds[at][row]] * len(truth)
         interval = release["confidence_interval"] or (None, None)
         columns = (release["value"], release["standard_error"], *interval)
