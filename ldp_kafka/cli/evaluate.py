@@ -69,7 +69,7 @@ def evaluate(
     if table != COVERAGE and (more := [name for name, value in given.items() if value is not None]):
         raise ConfigurationError(f"--{more[0]} is of coverage: ldp-kafka evaluate coverage")
     if table == COVERAGE:
-        _coverage(quick=quick, out=out, json_=json_, **given)
+        _coverage(quick, out, only, runs, seed or 1, jobs or 1, json_=json_)
         return
     if table is None:
         found = {**{name: made.title for name, made in TABLES.items()}, COVERAGE: _TITLE}
@@ -89,13 +89,13 @@ def evaluate(
 
 
 def _coverage(
-    *,
     quick: bool,
     out: Path | None,
     only: str | None,
     runs: int | None,
-    seed: int | None,
-    jobs: int | None,
+    seed: int,
+    jobs: int,
+    *,
     json_: bool,
 ) -> None:
     from ldp_kafka.runtime.coverage.table import evaluated, extent
@@ -104,7 +104,7 @@ def _coverage(
     names = tuple(name.strip() for name in only.split(",")) if only else ()
     asked = extent(names, quick=quick, runs=runs)
     with bars([("groups of cells", len(list(asked.groups)))]) as show:
-        found = evaluated(asked, seed=seed or 1, jobs=jobs or 1, told=partial(show, 0))
+        found = evaluated(asked, seed=seed, jobs=jobs, told=partial(show, 0))
     document = {"table": COVERAGE, "title": _TITLE, "notes": found.notes, "rows": found.rows}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,8 @@ def _present(name: str, users: int, slots: int, rng: Generator) -> NDArray[np.bo
         return rng.random((users, slots)) < PRESENT
     if name == "come and go":
         moves = rng.random((users, slots)) >= STAYS
-        return (rng.integers(0, 2, (users, 1)) + np.cumsum(moves, axis=1)) % 2 == 0
+        first = rng.integers(0, 2, (users, 1))
+        return np.asarray((first + np.cumsum(moves, axis=1)) % 2 == 0)
     return np.ones((users, slots), np.bool_)
 
 

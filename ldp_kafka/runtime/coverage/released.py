@@ -105,11 +105,11 @@ def published(
         has none
     first : number of the first run, which names the users
     """
-    log, gap = [], _gap(topology)
+    log = list[bytes]()
+    gap = _gap(topology)
     for at, values in enumerate(runs):
         start = START + at * (values.shape[1] + gap)
-        there = values >= 0 if values.dtype.kind == "i" else ~np.isnan(values)
-        there = there.any(axis=2) if there.ndim > 2 else there
+        there = _there(values)
         ids = [f"u{first + at}-{user}" for user in range(len(values))]
         for slot in range(values.shape[1]):
             who = np.flatnonzero(there[:, slot])
@@ -125,6 +125,13 @@ def published(
     raw = [Message(offset, -1, value) for offset, value in enumerate(log)]
     made = local.run(topology, randomness, [raw], together=TOGETHER)
     return [parse_json(record.value) for record in made.releases]
+
+
+def _there(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether a user has a value in a slot (users, slots)."""
+    if values.dtype.kind == "i":
+        return np.asarray(values >= 0)
+    return np.asarray(~np.isnan(values.reshape(*values.shape[:2], -1)).any(axis=2))
 
 
 def _gap(topology: Topology) -> int:
@@ -161,8 +168,8 @@ def values_of(subject: Subject, stream: str, users: int, rng: np.random.Generato
     values = np.stack([one, *(rng.permutation(one) for _ in range(DIMENSION - 1))], axis=2)
     values = np.where(np.isnan(values).any(axis=2, keepdims=True), np.nan, values)
     if subject.ball:
-        return (values - 0.5) * hi / DIMENSION**0.5
-    return lo + (hi - lo) * values
+        return np.asarray((values - 0.5) * hi / DIMENSION**0.5)
+    return np.asarray(lo + (hi - lo) * values)
 
 
 def _owners(subject: Subject, randomness: EdgeNoise, log: _Log) -> dict[str, int]:
@@ -224,14 +231,14 @@ def _truths(subject: Subject, values: NDArray[Any]) -> NDArray[np.float64]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of slots in which nobody has a value
         if not subject.shares:
-            means = np.nanmean(values, axis=0)
+            means = np.asarray(np.nanmean(values, axis=0))
             return means[None] if values.ndim == 2 else means.T
         if subject.categorical:
-            codes = np.where(values < 0, np.nan, values)
+            codes = values
         else:
             codes = np.minimum(np.floor((values - lo) / (hi - lo) * BINS), BINS - 1)
-        there = ~np.isnan(codes)
-        return np.stack([(codes == at).sum(axis=0) / there.sum(axis=0) for at in subject.places])
+        many = _there(values).sum(axis=0)
+        return np.stack([(codes == at).sum(axis=0) / many for at in subject.places])
 
 
 def _kind(subject: Subject, truth: NDArray[np.float64]) -> str:
@@ -247,7 +254,10 @@ def _seen(numbers: Sequence[Number]) -> Seen:
     return Seen(
         np.array(run, np.int64),
         np.array(slot, np.int64),
-        *(np.array(column, np.float64) for column in (off, error, low, high)),
+        np.array(off, np.float64),
+        np.array(error, np.float64),
+        np.array(low, np.float64),
+        np.array(high, np.float64),
         np.array(reports, np.int64),
         np.array(reason, np.str_),
     )
