@@ -14,7 +14,8 @@ Generator = np.random.Generator
 SEASON = 8  # slots
 JUMP = 0.5  # of the slots, after which it comes
 LEVELS, SHARES = np.array([0.2, 0.45, 0.8]), (0.4, 0.4, 0.2)  # low, middle and high users
-RARE = 0.02  # of the users, who are far from the others where values are skewed
+# of the users, who are far from the others where values are skewed; of few users a quarter of one
+RARE, ONE = 0.02, 0.25
 PRESENT, STAYS = 0.1, 0.85  # few reports: of all; and who is there, or away, stays so
 FEW_IN = np.array([0.6, 0.3, 0.1])  # shares of categories
 
@@ -88,11 +89,12 @@ def _season(users: int, slots: int, rng: Generator) -> NDArray[np.float64]:
 
 def _jump(users: int, slots: int, rng: Generator) -> NDArray[np.float64]:
     after = np.arange(slots) >= int(JUMP * slots)
-    return np.asarray(0.5 * _level(users, slots, rng) + 0.45 * after)
+    return np.asarray(0.7 * _level(users, slots, rng) + 0.3 * after)
 
 
 def _skewed(users: int, slots: int, rng: Generator) -> NDArray[np.float64]:
-    level = np.where(rng.random(users) < RARE, 0.95, rng.uniform(0.0, 0.1, users))
+    rare = rng.random(users) < max(RARE, ONE / users)
+    level = np.where(rare, 0.95, rng.uniform(0.0, 0.1, users))
     return np.repeat(level[:, None], slots, axis=1)
 
 

@@ -40,6 +40,7 @@ DEPLOYMENT = "coverage"
 START = 1_700_000_000  # slots of a second since 1970
 MANY = 2**20  # values of a log, about: runs of one log are as many as that
 BATCH = 150  # runs after which it is seen whether more are needed
+PATIENCE = 4  # times the runs that are asked for, where a cell is not in all of them
 TOGETHER = 64  # messages that are folded at a time
 PUBLISHED, HELD, JUMPED = "published", "held", "after the jump"
 KINDS = ("low", "middle", "high")  # users and streams, by the third of the domain they are in
@@ -54,8 +55,9 @@ def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> li
 
     Parameters
     ----------
-    runs : at most so many, of other streams and other noise; no more are made where the bounds of
-        all cells say enough. Of a curator's streams each is one
+    runs : of other streams and other noise; a curator's streams are one each. From `BATCH` on, no
+        more are made once the bounds of all cells say enough, and up to `PATIENCE` times as many
+        where a cell is not in all of them
     """
     topology = subject.topology
     digest = digest_of(subject, stream, users, seed)
@@ -63,8 +65,10 @@ def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> li
     rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
     found: dict[tuple[str, str], list[Number]] = {}
     rows: list[Row] = []
-    for first in range(0, runs, BATCH):
-        more = min(BATCH, runs - first)
+    first, through = 0, min(BATCH, runs)
+    most = runs * (PATIENCE if runs > BATCH else 1)
+    while first < through:
+        more = through - first
         made = (
             [values_of(subject, stream, more, rng)]
             if subject.curated
@@ -83,8 +87,9 @@ def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> li
             )
             for (slots, of), numbers in sorted(found.items())
         ]
-        if all(row.decided for row in rows):
-            break
+        first = through
+        if not all(row.decided or row.runs >= runs for row in rows):
+            through = min(2 * through, most)
     return rows
 
 
@@ -196,6 +201,7 @@ def _numbers(
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
     jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
+    standing: dict[int, int] = {}
     for release in releases:
         at, slot = divmod(release["slot"] - START, pace)
         if release["value"] is None or slot >= length:
@@ -212,6 +218,9 @@ def _numbers(
         columns = (release["value"], release["standard_error"], *interval)
         lists = [each if isinstance(each, list) else [each] * len(truth) for each in columns]
         reports, reason = release["reports"], release.get("error_reason") or ""
+        if release["strategy"] == APPROXIMATE:  # as many as what stands is made of
+            reports = standing.get(at, reports)
+        standing[at] = reports
         for which, true, value, error, low, high in zip(of, truth.tolist(), *lists, strict=True):
             if value is not None and not math.isnan(true):
                 numbers = (

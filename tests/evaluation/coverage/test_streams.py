@@ -40,11 +40,19 @@ def test_each_is_what_it_is_called():
         before, after = np.split(of("jump"), [SLOTS // 2])
         assert np.ptp(before) < 1e-12
         assert np.ptp(after) < 1e-12
-        assert abs(after[0] - before[0]) > 0.3
+        assert abs(after[0] - before[0]) > 0.29
     assert shares("all in one")[0] == 1
     skewed = numbers("skewed", USERS, 1, np.random.default_rng(2))
     assert 0 < (skewed > 0.9).mean() < 0.05
     assert ((skewed <= 0.1) | (skewed > 0.9)).all()
+
+
+def test_the_rare_are_met_among_few_users_too():
+    """In a quarter of the runs or so: else no number of runs would tell of them."""
+    rng = np.random.default_rng(4)
+    for users in (1, 5, 30):
+        runs = [(numbers("skewed", users, 1, rng) > 0.9).any() for _ in range(400)]
+        assert 0.15 < np.mean(runs) < 0.6
 
 
 def test_who_is_there():
