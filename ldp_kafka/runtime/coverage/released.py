@@ -68,12 +68,9 @@ def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> li
     first, through = 0, min(BATCH, runs)
     most = runs * (PATIENCE if runs > BATCH else 1)
     while first < through:
-        more = through - first
-        made = (
-            [values_of(subject, stream, more, rng)]
-            if subject.curated
-            else [values_of(subject, stream, users, rng) for _ in range(more)]
-        )
+        made = [values_of(subject, stream, users, rng) for _ in range(first, through)]
+        if subject.curated:  # all streams in one log
+            made = [np.concatenate(made)]
         for part in _logs(topology, subject, made, first):
             for cell, number in _numbers(subject, stream, part, randomness, topology):
                 found.setdefault(cell, []).append(number)
