@@ -51,7 +51,7 @@ RUNTIME = [
     {"brokers"},
     {"kafka"},
     {"worker", "tools", "device", "replay", "releases", "sample"},
-    {"demo", "status"},
+    {"demo", "status", "coverage"},
 ]
 RUNTIME_RANK = {room: rank for rank, rooms in enumerate(RUNTIME) for room in rooms}
 # of one rank, and strangers to each other

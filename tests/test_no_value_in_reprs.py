@@ -157,7 +157,9 @@ PUBLIC = {
         checks.delay.draws.Asked checks.delay.outcomes.WindowOutcomes checks.delay.trial.DelayTrial
         checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block
         evaluation.capp.Row
-        evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
+        evaluation.capp.Shrinking evaluation.cgm.Row
+        evaluation.coverage.cells.Name evaluation.coverage.cells.Row evaluation.data.Series
+        evaluation.guide.Entry
         evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
         evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
         evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
@@ -171,6 +173,8 @@ PUBLIC = {
         evaluation.ldp_ids.means.Numbers evaluation.ldp_ids.means.Row
         evaluation.ldp_ids.meters.Row evaluation.ldp_ids.scale.Row
         evaluation.ldp_ids.sweeps.Row evaluation.ldp_ids.table_two.Row
+        runtime.coverage.released._Log runtime.coverage.subjects.Subject
+        runtime.coverage.table.Evaluated runtime.coverage.table.Extent
     """,
 }
 OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}
