@@ -184,7 +184,7 @@ class SumNoise:
         while inside * 20 < 19 * WORD and away + 1 < len(self._weight):
             away += 1
             inside += 2 * self._weight[away]
-        return (away + 1) * self.unit
+        return int((away + 1) * self.unit)
 
     def tables(self) -> tuple[int, ...]:
         """(unit, cells, largest sum, lift, four integers of the noise table's SHA-256)."""

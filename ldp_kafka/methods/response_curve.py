@@ -108,7 +108,7 @@ class ResponseCurve(NamedTuple):
         if slots % length:
             raise ConfigurationError("slots must be a multiple of length")
         source = seeded(WORDS)
-        found = []
+        found: list[_Shape] = []
         for shape in (_constant, _stepping):
             level, streams = shape(source, length, slots)
             released, expected, spread = _simulate(method, streams)
@@ -121,7 +121,8 @@ class ResponseCurve(NamedTuple):
                 )
             )
         lo, hi = method.domain
-        return _together(*found, affine(method)[1] * method.scale / (hi - lo))
+        constant, stepping = found
+        return _together(constant, stepping, affine(method)[1] * method.scale / (hi - lo))
 
 
 class Affine(NamedTuple):

@@ -20,8 +20,8 @@ UNSTATED: dict[str, str] = {
         " above it they lie cannot be told."
     ),
     NO_REPORTS: (
-        "Nobody reported in the slot: nothing is known of how far its truth has moved since the last"
-        " release, which stands. With `lsp` that is so between its publications."
+        "Nobody reported in the slot: nothing is known of how far its truth has moved since the"
+        " last release, which stands. With `lsp` that is so between its publications."
     ),
 }
 """By word, what it means. A release that has a value and no error has one of these words as its

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,7 +65,7 @@ class BinLimits:
             max(float((self._law * each**2).sum() - (self._law * each).sum() ** 2), 0.0)
             for each in (low, high)
         ]
-        noise = sum((each / self._reports) ** 0.5 for each in square)
+        noise = sum(sqrt(each / self._reports) for each in square)
         return float((self._law * (high - low)).sum()) + TWO_SIDED * noise
 
     def _scores(self, at: int, width: float) -> tuple[Floats, Floats]:

@@ -84,7 +84,7 @@ class Tracker:
         if not self._frequencies:
             return self._variances + moves[:, None]
         near = (np.clip(self.value, 0.0, 1.0) + self._prior) / 2
-        return self._variances + moves[:, None] * (4 * near * (1 - near))
+        return np.asarray(self._variances + moves[:, None] * (4 * near * (1 - near)))
 
     def _mix(self) -> None:
         """The regime may be another one."""
