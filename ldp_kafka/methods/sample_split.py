@@ -56,6 +56,10 @@ class SampleSplit(Split):
     holds = True
 
     @property
+    def stride(self) -> int:
+        return self.dimension
+
+    @property
     def _turns(self) -> int:
         return -(-self.window // self.dimension)
 

@@ -44,7 +44,9 @@ class Fed:
             sources,
             width,
             of_any_phase(
-                lambda slot, sums: [Record("releases", 0, None, json.dumps([slot, sums]).encode())]
+                lambda slot, sums, earlier: [
+                    Record("releases", 0, None, json.dumps([slot, sums]).encode())
+                ]
             ),
             "partials",
             "dead",
