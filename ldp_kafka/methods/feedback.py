@@ -164,11 +164,10 @@ class Feedback(PerSlot):
         before.
         """
         turns = self._remembers(slot.number // self.stride)
-        before = [slot.number - back * self.stride for back in turns]
+        before = [slot.number - back * self.stride for back in range(1, turns + 1)]
         sums = [slot.earlier[at] for at in before if at in slot.earlier]
-        return self._estimate(
-            support, self._depth(len(turns)), np.sum(sums, axis=0) if sums else None
-        )
+        earlier = np.sum(sums, axis=0) if sums else None
+        return self._estimate(support, self._depth(turns), earlier)
 
     def _estimate(
         self, support: NDArray[np.int64], depth: int, earlier: NDArray[np.int64] | None
@@ -185,6 +184,8 @@ class Feedback(PerSlot):
         value = lo + (self._low + found.value * self._span) * unit
         if not found.reports:
             return Estimate(value, inf, 0)
+        if found.standard_error is None:
+            return found._replace(value=value)
         low, high = (self._share(end) for end in self._aims(support, found))
         low, high = self.deviations.limits(depth, low, high, self._before(found, earlier))
         error = (high - low) / (2 * Z) * (hi - lo)
