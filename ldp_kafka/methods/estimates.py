@@ -4,8 +4,9 @@ frequencies, and the errors of all of them. It knows reports and public paramete
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,15 @@ from ldp_kafka.methods.inversion import NORMAL, Inversion
 from ldp_kafka.methods.step import SENT, Step
 from ldp_kafka.methods.values import Values
 
-__all__ = ["Estimates"]
+__all__ = ["Estimates", "Slot"]
+
+
+class Slot(NamedTuple):
+    """Which slot sums are of, and those of slots before it."""
+
+    number: int
+    earlier: Mapping[int, NDArray[np.int64]]
+    """The sums of those of the `Estimates.looks_back` slots before it that had reports."""
 
 
 class Estimates(Description):
@@ -111,6 +120,16 @@ class Estimates(Description):
         additive support.
         """
         return self.values.estimate(self.mechanism.estimate_support(support))
+
+    @property
+    def looks_back(self) -> int:
+        """Slots before its own whose sums say something of how far a crowd's estimate is off."""
+        return 0
+
+    def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
+        """The same, where it is known which slot it is of."""
+        del slot
+        return self.crowd(support)
 
     @cached_property
     def single_error(self) -> float:

@@ -122,9 +122,14 @@ class Statistic(ABC):
         del reports, phase
         return np.empty(0, np.int64)
 
+    @property
+    def looks_back(self) -> int:
+        """Slots before its own whose sums say something of how far a release is off."""
+        return 0
+
     def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
         """The releases of one slot, from its merged sums; their value is None where nobody
-        reported.
+        reported. One that looks back is given the `Slot` too.
         """
         del sums
         return []

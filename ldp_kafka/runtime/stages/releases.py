@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -50,11 +50,18 @@ class Publisher:
     categories: tuple[str, ...] | None = None
     twice: bool = False
 
-    def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
-        """The releases of a slot from its merged sums; null values where nobody reported."""
+    def of_slot(
+        self,
+        slot: int,
+        sums: Sequence[int] | None,
+        earlier: Mapping[int, Sequence[int]] = {},
+    ) -> list[Record]:
+        """The releases of a slot from its merged sums; null values where nobody reported.
+        ``earlier``: the sums of slots before it, of as many as its statistics look back.
+        """
         return [
             self._record(release)
-            for statistic, estimate in self.statistics.of_slot(sums)
+            for statistic, estimate in self.statistics.of_slot(sums, slot, earlier)
             for release in self._both(slot, statistic, estimate)
         ]
 
