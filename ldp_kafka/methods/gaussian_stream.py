@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from math import ceil, frexp, inf, log2
+from math import ceil, frexp, inf, log2, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,10 +17,11 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.methods.chain import Aimed, Chain
+from ldp_kafka.methods.spread import error_of_mean
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["GaussianStream"]
+__all__ = ["GaussianStream", "followed"]
 
 # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to
 # a variance
@@ -171,14 +172,41 @@ class GaussianStream(UserLevel):
         return aimed
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the clipped values behind the reports; its error is that of the noisiest
-        report.
+        """The mean of the *clipped* values behind the reports; its error is of these reports, by
+        how far they lie apart, between that of the least and of the noisiest report
+        (`spread.error_of_mean`). So it falls, or rises, with the users' reports, and neither side
+        has to say how many reports a user has made.
         """
-        mean, _, reports, *_ = self.mechanism.estimate_support(support)
+        mean, spread, reports, *_ = self.mechanism.estimate_support(support, population=True)
         lo, hi = self.domain
-        return Estimate(
-            lo + mean * (hi - lo), self.single_error / reports**0.5 if reports else inf, reports
-        )
+        if not reports:
+            return Estimate(lo + mean * (hi - lo), inf, 0)
+        error = error_of_mean(reports, spread * sqrt(reports), *self._noise)
+        return Estimate(lo + mean * (hi - lo), error * (hi - lo), reports)
+
+    def course(self, reports: int) -> tuple[tuple[int, float], ...]:
+        least, most = self._noise
+        if least == most:
+            return ()
+        slots = sorted({1, 2, (self.horizon + 1) // 2, self.horizon})
+        return tuple((slot, self._error(slot) / sqrt(reports)) for slot in slots)
+
+    def _error(self, slot: int) -> float:
+        """Root mean square error of a user's report in the n-th slot of its life, on the domain's
+        scale, at the worst value, which was not clipped.
+        """
+        lo, hi = self.domain
+        return (hi - lo) * sqrt(self.variance((slot - 1) // self.chain.lag + 1))
+
+    @property
+    def clips(self) -> float:
+        bound = self.chain.bound
+        return 0.0 if bound is None else bound / FIXED
+
+    @property
+    def clipping(self) -> str:
+        lo, hi = self.domain
+        return followed(f"{self.clips * (hi - lo):.4g}") if self.clips else ""
 
     @cached_property
     def single_error(self) -> float:
@@ -186,15 +214,24 @@ class GaussianStream(UserLevel):
         domain's scale.
         """
         lo, hi = self.domain
-        return float((hi - lo) * self._noisiest**0.5)
+        return (hi - lo) * sqrt(max(self._variances))
 
     @cached_property
     def reliability(self) -> float:
-        return 1 / (1 + 12 * self._noisiest)
+        return 1 / (1 + 12 * max(self._variances))
 
-    @property
-    def _noisiest(self) -> float:
-        return max(self.chain.variances) * self.sigma**2
+    @cached_property
+    def _variances(self) -> list[float]:
+        """Of all reports of a life that differ, and of the last one."""
+        differing = min(self.horizon, len(self.chain.variances))
+        return [self.variance(report) for report in (*range(1, differing + 1), self.horizon)]
+
+    @cached_property
+    def _noise(self) -> tuple[float, float]:
+        """The standard deviations of the least and of the noisiest report, in lengths of the
+        domain.
+        """
+        return sqrt(min(self._variances)), sqrt(max(self._variances))
 
     def tables(self) -> list[int]:
         return [
@@ -204,3 +241,11 @@ class GaussianStream(UserLevel):
             round(-log2(self.scale)),
             *self.mechanism.tables(),
         ]
+
+
+def followed(step: str, each: str = "report") -> str:
+    """What a statistic is of where values are clipped to a step from report to report, in words."""
+    return (
+        f"of clipped values: one that moves by more than {step} from one {each} to the next is"
+        " followed at that speed, and the error is not of how far it is behind"
+    )

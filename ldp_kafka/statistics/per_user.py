@@ -92,7 +92,9 @@ class PerUser(SingleStatistic):
         del users
         lo, hi = self.method.domain
         if not self.shrinks:
-            return SinglePrediction(self.name, release_error(self.method), (hi - lo) / 2, 1)
+            error = release_error(self.method)
+            clipping = self.method.clipping
+            return SinglePrediction(self.name, error, (hi - lo) / 2, 1, clipping=clipping)
         read = self.curve
         slope = float(read.mean[-1] - read.mean[0])
         signal, noise = slope * slope / 12, read.noise(0.5) + read.curve / 12
