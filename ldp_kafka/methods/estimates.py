@@ -4,6 +4,7 @@ frequencies, and the errors of all of them. It knows reports and public paramete
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -110,6 +111,19 @@ class Estimates(Description):
         additive support.
         """
         return self.values.estimate(self.mechanism.estimate_support(support))
+
+    def saturated(
+        self, support: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None]
+    ) -> bool:
+        """Whether a crowd seems to move as fast as its clipped values can, so that its true mean
+        may be anywhere further on. Part of a crowd, or one user, cannot be told from noise.
+
+        Parameters
+        ----------
+        past : supports of the slots before, the latest first; None where nobody reported
+        """
+        del support, past
+        return False
 
     def course(self, reports: int) -> tuple[tuple[int, float], ...]:
         """How the standard error of the mean of so many users, who begin together, goes on: (n, of

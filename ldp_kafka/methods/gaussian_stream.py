@@ -26,6 +26,7 @@ __all__ = ["GaussianStream", "followed"]
 # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to
 # a variance
 STEPS = 2**7
+TELLING = 6  # see `GaussianStream.saturated`: of noise alone it is so once in 15,000 slots
 
 
 class GaussianStream(UserLevel):
@@ -177,12 +178,36 @@ class GaussianStream(UserLevel):
         (`spread.error_of_mean`). So it falls, or rises, with the users' reports, and neither side
         has to say how many reports a user has made.
         """
-        mean, spread, reports, *_ = self.mechanism.estimate_support(support, population=True)
+        mean, error, reports, *_ = self._mean(support)
         lo, hi = self.domain
-        if not reports:
-            return Estimate(lo + mean * (hi - lo), inf, 0)
-        error = error_of_mean(reports, spread * sqrt(reports), *self._noise)
         return Estimate(lo + mean * (hi - lo), error * (hi - lo), reports)
+
+    def _mean(self, support: NDArray[np.int64]) -> Estimate:
+        """The same in lengths of the domain."""
+        mean, spread, reports, *_ = self.mechanism.estimate_support(support, population=True)
+        if not reports:
+            return Estimate(mean, inf, 0)
+        return Estimate(mean, error_of_mean(reports, spread * sqrt(reports), *self._noise), reports)
+
+    def saturated(
+        self, support: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None]
+    ) -> bool:
+        """By how far the mean has come from that of k slots before, k the least for which k steps
+        of ``differential_bound`` are `TELLING` errors of the difference: within two errors of k
+        steps, so at least two thirds of them. Errors are taken as independent, which they are where
+        users come and go; of the same users they are smaller. With a ``lag`` it is not told.
+        """
+        if not self.clips or self.chain.lag > 1:
+            return False
+        now = self._mean(support)
+        for back, sums in enumerate(past, 1):
+            then = None if sums is None else self._mean(sums)
+            if then is None or not then.reports:
+                continue
+            noise, steps = sqrt(now.standard_error**2 + then.standard_error**2), back * self.clips
+            if TELLING * noise <= steps:
+                return bool(-2 * noise <= abs(now.value - then.value) - steps <= 3 * noise)
+        return False
 
     def course(self, reports: int) -> tuple[tuple[int, float], ...]:
         least, most = self._noise

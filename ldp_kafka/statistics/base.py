@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from math import inf
 from typing import ClassVar, NamedTuple
 
@@ -101,11 +102,14 @@ class Statistic(ABC):
         del reports, phase
         return np.empty(0, np.int64)
 
-    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+    def of_slot(
+        self, sums: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None] = ()
+    ) -> list[Estimate]:
         """The releases of one slot, from its merged sums; their value is None where nobody
-        reported.
+        reported. ``past``: sums of the slots before, the latest first, where they are kept; None
+        where nobody reported.
         """
-        del sums
+        del sums, past
         return []
 
     @property
@@ -178,7 +182,10 @@ class CrowdStatistic(Statistic):
         """
         return None
 
-    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+    def of_slot(
+        self, sums: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None] = ()
+    ) -> list[Estimate]:
+        del past
         return [self.estimate(sums) if sums[0] else Estimate(None, None, 0)]
 
     def predict(self, users: int) -> Prediction:

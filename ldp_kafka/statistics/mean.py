@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +42,14 @@ class Mean(CrowdStatistic):
 
     def estimate(self, sums: NDArray[np.int64]) -> Estimate:
         return self.method.crowd(sums)
+
+    def of_slot(
+        self, sums: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None] = ()
+    ) -> list[Estimate]:
+        [found] = super().of_slot(sums)
+        if found.reports and past and self.method.saturated(sums, past):
+            found = Estimate(found.value, None, found.reports, reason="clipped")
+        return [found]
 
     def error(self, reports: int) -> float:
         """Of a vector: of a coordinate."""

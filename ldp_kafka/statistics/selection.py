@@ -67,14 +67,19 @@ class Selection:
             found += one.sums(reports, phase).tolist() if one.takes(phase) else [0] * width
         return found or [len(reports)]
 
-    def of_slot(self, sums: Sequence[int] | None) -> Iterator[tuple[str, Estimate]]:
+    def of_slot(
+        self, sums: Sequence[int] | None, past: Sequence[Sequence[int] | None] = ()
+    ) -> Iterator[tuple[str, Estimate]]:
         """The releases of one slot by the names of their statistics, from its sums; None: nobody
-        reported.
+        reported. ``past``: sums of the slots before, the latest first, where they are kept.
         """
         given = np.zeros(self.width, np.int64) if sums is None else np.array(sums, np.int64)
+        before = [None if each is None else np.array(each, np.int64) for each in past]
         at = 0
         for one, width in zip(self.statistics, self._widths, strict=True):
-            for found in one.of_slot(given[at : at + width]):
+            mine = slice(at, at + width)
+            earlier = [None if each is None else each[mine] for each in before]
+            for found in one.of_slot(given[mine], earlier):
                 yield one.name, found
             at += width
 

@@ -15,11 +15,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.methods.protocols import Coordinator
 from ldp_kafka.records import KEPT, Partial
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
-from ldp_kafka.runtime.stages.processed import Processed, processed
+from ldp_kafka.runtime.stages.processed import Beside, processed
 from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, look_at_sums, slots_in_a_shard
 from ldp_kafka.runtime.wire.arrow import check_size
@@ -54,8 +53,8 @@ class MergeState:
     """Last slot that was released or passed over."""
     full: int | None = None
     """Last released slot that had reports."""
-    coordinator: Coordinator | None = None
-    """What is known of the releases so far, where they are processed."""
+    coordinator: Any = None
+    """What is known of the releases so far, where they depend on it; None elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Merge:
     sources : partitions of the raw topic; a release waits for all of them
     width : integers in a support
     release : makes the records of one slot; see `of_any_phase`
-    processed : makes them where releases are processed; None: they are not
+    processed : makes them where they depend on earlier ones; None: they do not
     twice : makes both once users were seen to report twice in a slot; None: as before
     """
 
@@ -80,8 +79,8 @@ class Merge:
     dead_letters_topic: str
     fingerprint: str
     layout: str
-    processed: Processed | None = None
-    twice: tuple[MakeRelease, Processed | None] | None = None
+    processed: Beside | None = None
+    twice: tuple[MakeRelease, Beside | None] | None = None
     partition: int = 0
     deployment: ClassVar[str] = ""
     seal: ClassVar[None] = None

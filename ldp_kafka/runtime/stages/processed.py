@@ -1,5 +1,5 @@
-"""What is made of a slot's sums where a protocol decides nothing, and so has no coordinator's role:
-the fold of its coordinator, beside the merger's.
+"""What is made of a slot's sums where a release depends on earlier slots and no coordinator's role
+decides it: a fold beside the merger's, of a protocol that asks for nothing, or of what is clipped.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 
@@ -16,10 +17,24 @@ from ldp_kafka.methods.protocols import Coordinator, Protocol
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.request import FIRST
 from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.stages.followed import Followed
 from ldp_kafka.runtime.stages.releases import Publisher
 from ldp_kafka.topology import Topology
 
-__all__ = ["Processed", "processed"]
+__all__ = ["Beside", "Processed", "processed"]
+
+
+class Beside(Interface):
+    """A fold beside the merger's, by which a slot's releases depend on earlier slots."""
+
+    def fresh(self) -> Any:
+        """Its state before the first slot; `saved` gives it as JSON."""
+
+    def load(self, saved: Any) -> Any:
+        """The state that goes on from a saved one; None: there was none."""
+
+    def release(self, state: Any, slot: int, sums: Mapping[int, Sequence[int]], /) -> list[Record]:
+        """The records of one slot, later than those before, from the sums of its phases."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +80,14 @@ class Processed:
         )
 
 
-def processed(topology: Topology, publisher: Publisher) -> Processed | None:
-    """What is made of a topology's slots; None where they are released as they are."""
-    wanted, protocol = topology.output.postprocess, standing(topology.method)
+def processed(topology: Topology, publisher: Publisher) -> Beside | None:
+    """What is made of a topology's slots; None where they are released as they are, each by
+    itself.
+    """
+    method, wanted = topology.method, topology.output.postprocess
+    if method.clips and any(one.name == "mean" for one in publisher.statistics.statistics):
+        return Followed(publisher)
+    protocol = standing(method)
     if not wanted.on or protocol is None:
         return None
     return Processed(protocol, wanted, publisher)

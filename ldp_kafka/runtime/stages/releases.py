@@ -50,11 +50,15 @@ class Publisher:
     categories: tuple[str, ...] | None = None
     twice: bool = False
 
-    def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
-        """The releases of a slot from its merged sums; null values where nobody reported."""
+    def of_slot(
+        self, slot: int, sums: Sequence[int] | None, past: Sequence[Sequence[int] | None] = ()
+    ) -> list[Record]:
+        """The releases of a slot from its merged sums; null values where nobody reported.
+        ``past``: sums of the slots before, the latest first, where they are kept.
+        """
         return [
             self._record(release)
-            for statistic, estimate in self.statistics.of_slot(sums)
+            for statistic, estimate in self.statistics.of_slot(sums, past)
             for release in self._both(slot, statistic, estimate)
         ]
 

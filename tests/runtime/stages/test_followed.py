@@ -1,0 +1,161 @@
+"""A crowd that moves as fast as its clipped values can: its releases state no error, after every
+crash as before it.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ldp_kafka.methods.unstated import UNSTATED
+from ldp_kafka.records import Partial
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.followed import KEPT, Followed
+from ldp_kafka.runtime.stages.merge import make_merge
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.topology import loads
+from tests.cases import cases
+
+TEXT = """
+topology: weights
+input: {{slot: 7d, partitions: 1}}
+privacy: {{level: user, method: {method}, epsilon: 5.0, delta: 1.0e-6, horizon: 40,
+           domain: [40.0, 140.0]{more}}}
+output: {{statistics: [mean]}}
+"""
+STEP = 0.02  # C: two kilograms a week
+REPORTS = 40_000
+
+
+def topology(method="cgm", more=f", differential_bound: {STEP}"):
+    return loads(TEXT.format(method=method, more=more), "t.yaml")
+
+
+def support(method, mean, error, reports=REPORTS):
+    """Of so many reports with this mean (a share of the domain) and this error of it."""
+    cells = method.mechanism.cells
+    square = mean * mean + error * error * reports
+    return [reports, round(reports * mean * cells), round(reports * square * cells * cells)]
+
+
+def error_of(method, report=20):
+    """Of the mean of `REPORTS`, a share of the domain."""
+    return (method.variance(report) / REPORTS) ** 0.5
+
+
+def released(made, means, *, crash_at=(), reports=None):
+    """(value, standard_error, error_reason) of each slot; before some slots the state is written
+    down and read anew.
+    """
+    stage, found = make_merge(made), []
+    state = stage.fresh()
+    for slot, mean in enumerate(means):
+        if slot in crash_at:
+            meta = json.loads(json.dumps(stage.meta(state)))
+            shards = stage.dump(state, stage.shards_of(state))
+            state = stage.load(meta, {name: (slot - 1, each) for name, each in shards.items()})
+        n = REPORTS if reports is None else reports[slot]
+        sums = tuple(support(made.method, mean, error_of(made.method), n)) if n else None
+        partial = Partial(0, slot, 0, sums)
+        for record in stage.fold(state, [Message(slot, -1, encode_json(partial))]).records:
+            said = json.loads(record.value)
+            found.append((said["value"], said["standard_error"], said.get("error_reason")))
+    return found
+
+
+def jump(after, slots, size, step=STEP):
+    """The mean of clipped values of users who all jump by ``size`` at once."""
+    gone = np.clip((np.arange(slots) - after + 1) * step, 0, size)
+    return 0.3 + gone
+
+
+def flags(found):
+    return [reason == "clipped" for _, _, reason in found]
+
+
+def test_a_crowd_that_jumps_has_no_error_until_it_has_come():
+    """From the slot in which it has come so many steps that noise cannot be all of it: k steps are
+    six errors, and two errors are less than two steps.
+    """
+    made = topology()
+    means = jump(10, 40, 0.4)
+    found = released(made, means)
+    noise = 2**0.5 * error_of(made.method)
+    k = next(k for k in range(1, KEPT) if 6 * noise <= k * STEP)
+    assert (k, int(2 * noise / STEP)) == (5, 1)
+    # from the fourth step on, and until fewer than four of the last five slots had one
+    assert flags(found) == [13 <= slot <= 30 for slot in range(40)]
+    assert "clipped" in UNSTATED
+    for (value, error, reason), mean in zip(found, means, strict=True):
+        assert value == pytest.approx(40 + 100 * mean, abs=0.01)
+        assert (error is None) == (reason is not None)
+
+
+@cases(
+    "means",
+    [
+        np.full(40, 0.3),
+        0.3 + 0.5 * STEP * np.arange(40),  # half as fast as it can
+        np.where(np.arange(40) < 20, 0.3, 0.8),  # others report: no user's value moves so fast
+    ],
+)
+def test_others_have_one(means):
+    assert not any(flags(released(topology(), means)))
+
+
+def test_what_does_not_clip_has_one():
+    made = topology("gaussian_direct", "")
+    assert not any(flags(released(made, jump(10, 40, 0.4))))
+    assert make_merge(made).processed is None
+
+
+def test_noise_alone_is_no_movement():
+    """1,000 streams at rest, their noise independent: six errors apart is rare, whatever is
+    compared.
+    """
+    made = topology()
+    method, dice = made.method, np.random.default_rng(2)
+    past = KEPT + 1
+    for _ in range(1000):
+        means = dice.normal(0.5, error_of(method), past)
+        sums = [np.array(support(method, mean, error_of(method))) for mean in means]
+        assert not method.saturated(sums[0], sums[1:])
+
+
+def test_it_is_seen_through_noise():
+    """So fast in nine of ten slots or more."""
+    method, dice = topology().method, np.random.default_rng(3)
+    seen = 0
+    for _ in range(300):
+        means = dice.normal(0.9 - STEP * np.arange(KEPT + 1), error_of(method))
+        sums = [np.array(support(method, mean, error_of(method))) for mean in means]
+        seen += method.saturated(sums[0], sums[1:])
+    assert seen > 0.9 * 300
+
+
+def test_a_crash_changes_nothing():
+    """Wherever it comes; what an older version has written has no past, and goes on."""
+    made = topology()
+    means = jump(4, 24, 0.3)
+    reports = [0 if slot in (7, 8) else REPORTS for slot in range(24)]
+    whole = released(made, means, reports=reports)
+    assert 5 < sum(flags(whole)) < 20
+    for at in range(1, 24):
+        assert released(made, means, crash_at=(at,), reports=reports) == whole
+    assert released(made, means, crash_at=range(1, 24), reports=reports) == whole
+    followed = make_merge(made).processed
+    assert isinstance(followed, Followed)
+    assert followed.load(None) == followed.fresh()
+
+
+def test_what_is_kept_has_an_end():
+    """As many slots as are looked at."""
+    made = topology()
+    stage = make_merge(made)
+    state = stage.fresh()
+    for slot in range(3 * KEPT):
+        sums = tuple(support(made.method, 0.5, error_of(made.method)))
+        stage.fold(state, [Message(slot, -1, encode_json(Partial(0, slot, 0, sums)))])
+    assert len(stage.meta(state)["coordinator"]) == KEPT
