@@ -82,6 +82,11 @@ class Statistic(ABC):
         return None
 
     @property
+    def looks_back(self) -> bool:
+        """Whether a release depends on the sums of the slots before it."""
+        return False
+
+    @property
     def edges(self) -> tuple[float, ...] | None:
         """Where its value is a list with one number a bin: the edges of the bins, one more than
         there are bins. None elsewhere.

@@ -43,6 +43,11 @@ class Mean(CrowdStatistic):
     def estimate(self, sums: NDArray[np.int64]) -> Estimate:
         return self.method.crowd(sums)
 
+    @property
+    def looks_back(self) -> bool:
+        """Where values are clipped: a crowd that moves as fast as it can is seen so."""
+        return self.method.clips > 0
+
     def of_slot(
         self, sums: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None] = ()
     ) -> list[Estimate]:

@@ -48,6 +48,11 @@ class Selection:
         """Whether reports must carry a pseudonym."""
         return bool(self.linkers)
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether a slot's releases depend on the sums of the slots before it."""
+        return any(one.looks_back for one in self.statistics)
+
     @cached_property
     def _widths(self) -> list[int]:
         """Integers in the sums of each."""

@@ -84,10 +84,9 @@ def processed(topology: Topology, publisher: Publisher) -> Beside | None:
     """What is made of a topology's slots; None where they are released as they are, each by
     itself.
     """
-    method, wanted = topology.method, topology.output.postprocess
-    if method.clips and any(one.name == "mean" for one in publisher.statistics.statistics):
+    if publisher.statistics.looks_back:
         return Followed(publisher)
-    protocol = standing(method)
+    wanted, protocol = topology.output.postprocess, standing(topology.method)
     if not wanted.on or protocol is None:
         return None
     return Processed(protocol, wanted, publisher)

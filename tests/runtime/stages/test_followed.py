@@ -112,13 +112,13 @@ def test_what_does_not_clip_has_one():
 
 
 def test_noise_alone_is_no_movement():
-    """1,000 streams at rest, their noise independent: six errors apart is rare, whatever is
+    """300 streams at rest, their noise independent: six errors apart is rare, whatever is
     compared.
     """
     made = topology()
     method, dice = made.method, np.random.default_rng(2)
     past = KEPT + 1
-    for _ in range(1000):
+    for _ in range(300):
         means = dice.normal(0.5, error_of(method), past)
         sums = [np.array(support(method, mean, error_of(method))) for mean in means]
         assert not method.saturated(sums[0], sums[1:])
