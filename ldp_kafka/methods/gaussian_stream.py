@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from math import ceil, frexp, inf, log2, sqrt
 from typing import Any, ClassVar
 
@@ -27,6 +28,8 @@ __all__ = ["GaussianStream", "followed"]
 # a variance
 STEPS = 2**7
 TELLING = 6  # see `GaussianStream.saturated`: of noise alone it is so once in 15,000 slots
+FEWEST = 10  # differences of means that tell how far noise moves them
+QUARTILE = 0.6744897501960817  # of the normal: the median of its absolute values
 
 
 class GaussianStream(UserLevel):
@@ -194,17 +197,25 @@ class GaussianStream(UserLevel):
     ) -> bool:
         """By how far the mean has come from that of k slots before, k the least for which k steps
         of ``differential_bound`` are `TELLING` errors of the difference: within two errors of k
-        steps, so at least two thirds of them. Errors are taken as independent, which they are where
-        users come and go; of the same users they are smaller. With a ``lag`` it is not told.
+        steps, so at least two thirds of them. With a ``lag`` it is not told.
+
+        The error of a difference is that of two means whose noise is independent, as it is where
+        other users report each time. The same users' noise carries on: that shows in the
+        differences of neighbouring slots, whose median gives the error of one step, and of k steps
+        at most sqrt(k) times as much (1 - r^k <= k (1 - r)).
         """
         if not self.clips or self.chain.lag > 1:
             return False
-        now = self._mean(support)
-        for back, sums in enumerate(past, 1):
-            then = None if sums is None else self._mean(sums)
-            if then is None or not then.reports:
+        means = [None if sums is None else self._mean(sums) for sums in (support, *past)]
+        now, *before = [each if each and each.reports else None for each in means]
+        if now is None:
+            return False
+        one = _step_error(before)
+        for back, then in enumerate(before, 1):
+            if then is None:
                 continue
-            noise, steps = sqrt(now.standard_error**2 + then.standard_error**2), back * self.clips
+            noise = min(sqrt(now.standard_error**2 + then.standard_error**2), one * sqrt(back))
+            steps = back * self.clips
             if TELLING * noise <= steps:
                 return bool(-2 * noise <= abs(now.value - then.value) - steps <= 3 * noise)
         return False
@@ -266,6 +277,14 @@ class GaussianStream(UserLevel):
             round(-log2(self.scale)),
             *self.mechanism.tables(),
         ]
+
+
+def _step_error(means: Sequence[Estimate | None]) -> float:
+    """The standard deviation of the differences of neighbouring means, from their median; infinite
+    where there are fewer than `FEWEST`.
+    """
+    moves = sorted(abs(one.value - other.value) for one, other in pairwise(means) if one and other)
+    return moves[len(moves) // 2] / QUARTILE if len(moves) >= FEWEST else inf
 
 
 def followed(step: str, each: str = "report") -> str:
