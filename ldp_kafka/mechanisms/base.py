@@ -161,6 +161,11 @@ class Estimate(NamedTuple):
     is decided by, since limits are wider where reports cannot tell.
     """
 
+    @property
+    def square(self) -> Any:
+        """The ``variance``, or the square of the standard error where that is its root."""
+        return self.standard_error**2 if self.variance is None else self.variance
+
     @classmethod
     def unknown(cls, numbers: int) -> Estimate:
         """That of so many numbers, without reports."""

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, check_numbers
-from ldp_kafka.mechanisms.elementary import natural_log
+from ldp_kafka.mechanisms.elementary import natural_exp, natural_log
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
-from ldp_kafka.methods.gaussian_stream import GaussianStream
+from ldp_kafka.methods.gaussian_stream import GaussianStream, followed
+from ldp_kafka.methods.spread import Z
 from ldp_kafka.methods.user_level import check_positive
 
 __all__ = ["CorrelatedGaussian", "reuse_ratios"]
@@ -149,7 +150,7 @@ class CorrelatedGaussian(GaussianStream):
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """The mean of the clipped values behind the reports; where changes are multiplicative, the
-        geometric mean.
+        geometric mean, with the interval that e makes of that of the logarithms' mean.
         """
         estimate = super().crowd(support)
         if self.change == "additive" or not estimate.reports:
@@ -157,9 +158,25 @@ class CorrelatedGaussian(GaussianStream):
         lo, hi = self.domain
         share, (low, high) = (estimate.value - lo) / (hi - lo), self._logs
         value = exp(min(max(low + share * (high - low), -693.0), 693.0))
-        return Estimate(
-            value, estimate.standard_error / (hi - lo) * (high - low) * value, estimate.reports
-        )
+        away = min(Z * estimate.standard_error / (hi - lo) * (high - low), 693.0)
+        factor = float(natural_exp(np.array([away / 32]))[0])
+        for _ in range(5):
+            factor *= factor
+        ends = value / factor, min(value * factor, 2.0**1000)
+        return Estimate(value, (ends[1] - ends[0]) / (2 * Z), estimate.reports, ends)
+
+    @property
+    def clipping(self) -> str:
+        if self.change == "additive":
+            return super().clipping
+        return followed(f"a factor of {1 + self.differential_bound:.4g}")
+
+    def _error(self, slot: int) -> float:
+        if self.change == "additive":
+            return super()._error(slot)
+        lo, hi = self.domain
+        low, high = self._logs
+        return super()._error(slot) / (hi - lo) * (high - low) * hi
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]

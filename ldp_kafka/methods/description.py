@@ -73,6 +73,19 @@ class Description:
         """Coordinates of a value; 0 where values are single numbers or categories."""
         return 0
 
+    @property
+    def clips(self) -> float:
+        """How far a user's value is followed from one report to the next, as a share of the domain
+        (of its logarithm, where changes are multiplicative): what is reported, and each statistic
+        of it, is of values *clipped* to that speed. 0: values are followed wherever they go.
+        """
+        return 0.0
+
+    @property
+    def clipping(self) -> str:
+        """The same in words; empty where nothing is clipped."""
+        return ""
+
     def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
         """In which of these slots (n,) there can be reports of a phase; see `Step`."""
         return np.full(len(slots), phase == 0)

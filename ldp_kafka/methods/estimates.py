@@ -131,6 +131,13 @@ class Estimates(Description):
         del slot
         return self.crowd(support)
 
+    def course(self, reports: int) -> tuple[tuple[int, float], ...]:
+        """How the standard error of the mean of so many users, who begin together, goes on: (n, of
+        the n-th slot of their life), at the worst input; nothing where all slots have one error.
+        """
+        del reports
+        return ()
+
     @cached_property
     def single_error(self) -> float:
         """Root mean square error of one released value, on the domain's scale, at the

@@ -204,8 +204,8 @@ class Feedback(PerSlot):
         it: about what reports show, and no more than what lies between 0 and 1, aims differ.
         """
         low, high = found.interval()
-        n, given = found.reports, found.standard_error**2
-        seen = self.mechanism.estimate_support(support, population=True).standard_error ** 2
+        n, given = found.reports, found.square
+        seen = self.mechanism.estimate_support(support, population=True).square
         spread = min(max(seen - given, 0.0) + given * (8 / n) ** 0.5, 1 / (4 * n))
         more = Z * Z * spread
         down, up = found.value - low, high - found.value
@@ -219,7 +219,7 @@ class Feedback(PerSlot):
         if earlier is None:
             return None
         was: Estimate = self.mechanism.estimate_support(earlier)
-        error = (found.standard_error**2 + was.standard_error**2) ** 0.5
+        error = (found.square + was.square) ** 0.5
         moved = abs(was.value - found.value) > error
         return min(max(self._share(was.value), 0.0), 1.0) if moved else None
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_REPORTS", "UNSTATED"]
+__all__ = ["CLIPPED", "NO_REPORTS", "UNSTATED"]
 
-NO_REPORTS = "no_reports"
+CLIPPED, NO_REPORTS = "clipped", "no_reports"
 
 UNSTATED: dict[str, str] = {
+    CLIPPED: (
+        "The mean has moved as fast as clipped values can (`privacy.differential_bound`). Users'"
+        " values seem to be further on, and how far cannot be told."
+    ),
     "hidden_time": (
         "The method hides when a value was taken. What it releases of a slot can be the value of"
         " another slot, and how far those lie apart is not known."

@@ -209,7 +209,15 @@ class CrowdStatistic(Statistic):
 
     def predict(self, users: int) -> Prediction:
         reports = reporting(self.method, users)
-        return Prediction(self.name, self.error(reports), self.constant, reports, guess=self.guess)
+        return Prediction(
+            self.name,
+            self.error(reports),
+            self.constant,
+            reports,
+            guess=self.guess,
+            course=self.method.course(reports),
+            clipping=self.method.clipping,
+        )
 
 
 class SingleStatistic(Statistic):

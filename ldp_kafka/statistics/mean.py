@@ -53,6 +53,9 @@ class Mean(CrowdStatistic):
 
     def error(self, reports: int) -> float:
         """Of a vector: of a coordinate."""
+        course = self.method.course(reports)
+        if course:
+            return max(error for _, error in course)
         of_one = self.method.coordinate
         return max(law_error(of_one, value, reports) for value in INPUTS)
 

@@ -114,7 +114,12 @@ class PerUser(SingleStatistic):
         reason = self.method.single_reason
         if not self.shrinks:
             return SinglePrediction(
-                self.name, release_error(self.method), (hi - lo) / 2, 1, error_reason=reason
+                self.name,
+                release_error(self.method),
+                (hi - lo) / 2,
+                1,
+                clipping=self.method.clipping,
+                error_reason=reason,
             )
         read = self.curve
         slope = float(read.mean[-1] - read.mean[0])

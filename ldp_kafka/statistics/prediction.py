@@ -50,6 +50,12 @@ class Prediction:
     """What is as good as a release where this is not `useful`."""
     error_reason: str | None = None
     """Why a release will state no error: a word of `ldp_kafka.methods.unstated.UNSTATED`."""
+    course: tuple[tuple[int, float], ...] = ()
+    """How ``error`` goes on over the slots of users who begin together: (n, of the n-th slot);
+    ``error`` is the largest. Empty where all slots have one error.
+    """
+    clipping: str = ""
+    """What a release is of where values are clipped, in words."""
 
     @property
     def useful(self) -> bool:
@@ -58,10 +64,17 @@ class Prediction:
 
     def sentence(self) -> str:
         """The same in words."""
-        return (
+        said = (
             f"{self.statistic}: standard error {self.error:.4g} from {self.reports:,}"
             " reports a slot (worst input)"
         )
+        if self.course:
+            steps = ", ".join(f"{error:.4g} in slot {slot:,}" for slot, error in self.course)
+            said += f"; of users who begin together {steps}"
+        return said + self._clipped()
+
+    def _clipped(self) -> str:
+        return f"; {self.clipping}" if self.clipping else ""
 
     def unstated(self) -> str | None:
         """That a release will state no error, and why, in words; None where it will."""
@@ -92,7 +105,7 @@ class SinglePrediction(Prediction):
     def sentence(self) -> str:
         return (
             f"{self.statistic}: one release is off by {self.error:.4g} (root mean square, worst"
-            f" input); the domain's midpoint by at most {self.constant:.4g}"
+            f" input); the domain's midpoint by at most {self.constant:.4g}{self._clipped()}"
         )
 
     def advice(self) -> str:

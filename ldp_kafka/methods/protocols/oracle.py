@@ -92,11 +92,10 @@ class Oracle:
         of a population has the error that `stated` gives.
         """
         found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
-        error = found.standard_error if found.variance is None else found.variance**0.5
         limits = found.limits and (np.atleast_1d(found.limits[0]), np.atleast_1d(found.limits[1]))
         return found._replace(
             value=np.atleast_1d(np.asarray(found.value, np.float64)),
-            standard_error=np.atleast_1d(np.asarray(error, np.float64)),
+            standard_error=np.atleast_1d(np.sqrt(found.square)),
             limits=limits,
         )
 
