@@ -82,7 +82,7 @@ class Tracker:
         """(regimes, d) variances so many slots later."""
         moves = slots * self._walk
         if not self._frequencies:
-            return self._variances + moves[:, None]
+            return np.asarray(self._variances + moves[:, None])
         near = (np.clip(self.value, 0.0, 1.0) + self._prior) / 2
         return np.asarray(self._variances + moves[:, None] * (4 * near * (1 - near)))
 
