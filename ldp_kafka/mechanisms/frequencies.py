@@ -56,10 +56,16 @@ class AffineSupport(NamedTuple):
         error = law.standard_error(supporters, limits)
         low, high = (np.clip(end, 0.0, 1.0)[back] for end in limits)
 
+        seen = support[1:] / n
+        spread = seen * (1 - seen) if population else self.spread(np.clip(truth, 0, 1))
+        variance = spread / n / (self.p - self.q) ** 2
+
         def chance_above(threshold: float) -> NDArray[np.float64]:
             return law.chance_above(supporters, threshold)[back]
 
-        return Estimate(truth, error[back], n, (low, high), chance_above=chance_above)
+        return Estimate(
+            truth, error[back], n, (low, high), chance_above=chance_above, variance=variance
+        )
 
     def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
         """The support of n reports of such frequencies (categories,), as it is on average."""

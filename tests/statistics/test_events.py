@@ -188,12 +188,12 @@ def released(made, values):
     return [json.loads(record.value) for record in run.releases], run
 
 
-def counted(mechanism, release):
+def counted(mechanism, release, population):
     """The estimate of as many supporters as a release of categories has."""
     p, q = mechanism._affine
     supporters = np.rint(release["reports"] * (q + (p - q) * np.array(release["value"])))
     support = np.concatenate([[release["reports"]], supporters]).astype(np.int64)
-    return mechanism.estimate_support(support, population=True)
+    return mechanism.estimate_support(support, population=population)
 
 
 @cases(
@@ -225,13 +225,15 @@ def test_an_event_stands_beside_each_release_of_the_crowd(method, shape, statist
         assert event["standard_error"] is event["confidence_interval"] is None
         assert (event["reports"], event["strategy"]) == (one["reports"], one["strategy"])
         assert event["event"]["above"] == threshold
-        value, error = one["value"], one["standard_error"]
-        if not isinstance(value, list):
-            told = above(Estimate(value, error, 1), threshold, (0.0, 10.0))
+        value, error, (low, high) = (
+            np.array(one[name]) for name in ("value", "standard_error", "confidence_interval")
+        )
+        if not value.ndim:
+            told = above(Estimate(value, error, 1, (low, high)), threshold, (0.0, 10.0))
         elif method == "lpu":
             told = above(counted(made.method.mechanism, one), threshold)
         else:
-            told = above(Estimate(np.array(value), np.array(error), 1), threshold, (0.0, 1.0))
+            told = above(Estimate(value, error, 1, (low, high)), threshold, (0.0, 1.0))
         assert event["value"] == told.value
         assert event["event"]["error"] == pytest.approx(told.error, rel=1e-9)
         assert lk.decode(json.dumps(event).encode())[0].event == event["event"]
