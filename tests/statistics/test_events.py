@@ -230,8 +230,8 @@ def test_an_event_stands_beside_each_release_of_the_crowd(method, shape, statist
         )
         if not value.ndim:
             told = above(Estimate(value, error, 1, (low, high)), threshold, (0.0, 10.0))
-        elif method == "lpu":
-            told = above(counted(made.method.mechanism, one), threshold)
+        elif method in ("lpu", "lbu"):
+            told = above(counted(made.method.mechanism, one, method == "lpu"), threshold)
         else:
             told = above(Estimate(value, error, 1, (low, high)), threshold, (0.0, 1.0))
         assert event["value"] == told.value
