@@ -283,14 +283,16 @@ class World:
             crew.number: crew.log.stat().st_size if crew.log.exists() else 0 for crew in self.crews
         }
 
-    def lines(self, marks: dict[int, int], words: tuple[str, ...]) -> list[str]:
-        """Those since then that have one of these words."""
+    def lines(self, marks: dict[int, int], words: tuple[str, ...], before: int = 0) -> list[str]:
+        """Those since then that have one of these words, and so many before each of them."""
         found = []
         for crew in self.crews:
             with crew.log.open("rb") as log:
                 log.seek(marks[crew.number])
                 said = log.read().decode(errors="replace").splitlines()
-            found += [line for line in said if any(word in line for word in words)]
+            at = [n for n, line in enumerate(said) if any(word in line for word in words)]
+            near = {each for n in at for each in range(max(0, n - before), n + 1)}
+            found += [said[n] for n in sorted(near)]
         return found
 
     def heard(self, marks: dict[int, int], name: str, words: tuple[str, ...]) -> bool:

@@ -39,8 +39,8 @@ def costs_no_exit(fault: Fault) -> Fault:
             mine = {at: end for at, end in ends.items() if at[0] == flow.topology.raw_topic}
             must(world.acknowledged(flow, mine, AFTER), f"{flow.topology.name} did not go on")
         again = world.retried - before
-        lines = world.lines(marks, (AGAIN, "ldp-kafka: "))
-        must(not again, f"{again} processes asked to be started again: {said}: {lines}")
+        lines = "\n".join(world.lines(marks, (AGAIN, "ldp-kafka: "), before=40))
+        must(not again, f"{again} processes asked to be started again: {said}:\n{lines}")
         return said
 
     return checked
