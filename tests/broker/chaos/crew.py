@@ -96,7 +96,8 @@ def work(topology: Topology) -> int:
     side = worker.Side(topology.collector_kafka, collector)
     try:
         deployment = read_deployment(topology, side.config)
-    except BrokerError:
+    except BrokerError as error:
+        print(f"--- {topology.name}: {error}", flush=True)
         return RETRY
     noise = edge_randomness(topology, read_key(topology.edge.key_file), deployment)
     away = os.environ.get(AWAY, "").split()
@@ -118,7 +119,10 @@ def work(topology: Topology) -> int:
     process = worker.Process
     # what the last one's `main`, which forwards too, makes of its app
     worker.Process = lambda app, **more: process(app, *map(Beside, others), **more)
-    return last.main()
+    code = last.main()
+    if code == RETRY:
+        print(f"--- {topology.name}: {last.reason}", flush=True)
+    return code
 
 
 class Beside(faust.Service):
