@@ -73,7 +73,7 @@ def forwarder_killed(world: World) -> str:
     flow = world.random.choice(world.asked)
     between = Path(f"{world.between}-{flow.topology.name}")
     between.touch()
-    killed = world.until(lambda: not between.exists(), 45)
+    killed = world.until(lambda: not between.exists(), 120)
     between.unlink(missing_ok=True)
     must(killed, "nobody forwarded anything")
     return flow.topology.privacy.method
