@@ -71,6 +71,15 @@ class TableRecovery(Recovery):  # type: ignore[misc]
         if self.rebalance != self.app.rebalancing_count:
             raise RebalanceAgain
 
+    async def _seek_offsets(self, consumer: Any, tps: Any, offsets: Any, title: str) -> None:
+        """Go to where a changelog is read from. A newer assignment may have come since that was
+        asked for: it has put its partitions there, with None for each. Faust's would seek None,
+        and the worker would end.
+        """
+        if any(offsets[place] is None for place in tps):
+            raise RebalanceAgain
+        await super()._seek_offsets(consumer, tps, offsets, title)
+
     @property
     def stands(self) -> Assignment:
         """Where the newest assignment stands. It may be asked from any thread."""
@@ -124,6 +133,10 @@ PRIVATE_API = (
     Private(Recovery, "await self._wait(\n                consumer.perform_seek()", "also here",
          "on_recovery_completed"),
     Private(Recovery, "except RebalanceAgain", "that is how a recovery ends", "_restart_recovery"),
+    Private(Recovery, "_seek_offsets", "TableRecovery looks before it"),
+    Private(Recovery, "offset = offsets[tp]", "it is None where a newer assignment has come",
+         "_seek_offsets"),
+    Private(Recovery, "offsets.setdefault(tp, None)", "the same", "_add"),
     Private(faust.App, "rebalancing_count", "the number of a rebalance"),
     Private(faust.App, "self.rebalancing_count += 1", "it grows at once", "on_rebalance_start"),
     Private(aiokafka.ConsumerRebalanceListener, "app.on_rebalance_start()", "in its thread",

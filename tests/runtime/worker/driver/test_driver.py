@@ -65,7 +65,7 @@ def test_what_we_lean_on_is_there(lean):
             {"_ensure_consumer", "_isolation_level", "_consumer"},
             {"seek_to_committed", "_commit", "on_stop"},
         ),
-        (tables, {"_generation_id"}, {"recovery", "_wait", "on_rebalance"}),
+        (tables, {"_generation_id"}, {"recovery", "_wait", "_seek_offsets", "on_rebalance"}),
         (
             chunks,
             {"_acked", "_buffered_partitions"},
@@ -270,6 +270,38 @@ def test_a_recovery_ends_as_soon_as_another_rebalance_begins():
 
     assert asyncio.run(waited(during=0)) == "goes on"
     assert asyncio.run(waited(during=1)) == "ended"
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_newer_assignment_may_come_before_a_changelog_is_sought(tmp_path, ours):
+    """It puts None for each of its changelogs where the older one's first offsets were: Faust seeks
+    that, its client takes no None, and the worker ended.
+    """
+    sought, place = [], TP("changelog", 0)
+
+    class Table:
+        persisted_offset = staticmethod(lambda _: None)
+
+    async def seek_wait(places):
+        sought.append(places)
+
+    async def seeks() -> None:
+        made = app(datadir=tmp_path)
+        kind = tables.TableRecovery if ours else Recovery
+        recovery = kind(made, made.tables, beacon=made.beacon)
+        recovery.active_offsets[place] = 3
+        recovery.revoke(place)
+        recovery.add_active(Table, place)
+        await recovery._seek_offsets(
+            SimpleNamespace(seek_wait=seek_wait), {place}, recovery.active_offsets, "active"
+        )
+
+    if ours:
+        with pytest.raises(RebalanceAgain):
+            asyncio.run(seeks())
+    else:
+        asyncio.run(seeks())
+    assert sought == ([] if ours else [{place: None}])
 
 
 @pytest.mark.parametrize(
