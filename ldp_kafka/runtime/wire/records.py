@@ -13,7 +13,7 @@ A report batch (`ldp_kafka.runtime.wire.reports`) has the columns ``id`` (16 byt
 (int64), what the mechanism emitted, and, only for releases per user, ``series`` (16 bytes). What it
 emitted is ``index`` (a whole number of ``scale``, or lists of so many for vectors; int32, or int64
 where one does not fit) or ``bits`` (packed, of fixed length; hexadecimal in JSON). The metadata:
-fingerprint, scale, phase, offset (of the raw message), chunk, closed; where a request was answered
+fingerprint, scale, phase, bound (its number), chunk, closed; where a request was answered
 ``cost``, and where slots have several phases ``settled``. Decoding is strict: `BadRecord` with a
 reason, never a value.
 """
