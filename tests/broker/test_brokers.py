@@ -8,6 +8,8 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -26,8 +28,11 @@ from ldp_kafka.runtime.kafka.admin import (
     lag,
     partitions_of,
     produce_once,
+    settings_of,
     watermarks,
 )
+from ldp_kafka.runtime.kafka.deployment import read_deployment
+from ldp_kafka.topology import loads
 
 
 @pytest.fixture(params=["embedded", "kafka", "kafka_3_9"])
@@ -450,6 +455,32 @@ def test_three_nodes_survive_the_death_of_one(can_start, tmp_path):
         ]
         assert committed(config, "g", "raw", range(3)) == {0: 1, 1: 1, 2: 1}
     assert server.pids() == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "killed"])
+def test_a_topic_is_described_while_one_node_of_three_is_away(can_start, tmp_path, number):
+    """A worker that starts then asks for its id and its settings. Each client asks the controller
+    that it knows, which is the node that is away for about a third of them.
+    """
+    with KafkaServer(directory=tmp_path, nodes=3) as server:
+        config = {"bootstrap.servers": server.bootstrap_servers, "log_level": 0}
+        ensure(config, [TopicSpec("raw", 3)])
+        topology = loads(
+            "topology: meters\ninput: {topic: raw, slot: 60s}\noutput: {statistics: [mean]}\n"
+            "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0, 1]}\n"
+            f"kafka: {{bootstrap_servers: '{server.bootstrap_servers}'}}\n"
+        )
+        here = read_deployment(topology, config)
+        os.kill(server.pids()[2], number)
+        try:
+            with ThreadPoolExecutor(12) as pool:
+                ids = [pool.submit(read_deployment, topology, config) for _ in range(12)]
+                kept = [pool.submit(settings_of, config, "raw") for _ in range(12)]
+                assert [each.result() for each in ids] == [here] * 12
+                assert [each.result()["cleanup.policy"] for each in kept] == ["delete"] * 12
+        finally:
+            with suppress(KeyError):
+                os.kill(server.pids()[2], signal.SIGCONT)
 
 
 def test_rights_where_there_is_no_authorizer(kafka, tmp_path, capsys):

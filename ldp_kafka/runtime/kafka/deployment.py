@@ -10,13 +10,15 @@ are copied again where it is made anew. Under another id every report would be d
 
 from __future__ import annotations
 
+from typing import Any
+
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import is_embedded
 from ldp_kafka.runtime.brokers.run_files import deployment_of
-from ldp_kafka.runtime.kafka.admin.asking import Config, explained, quiet, where
+from ldp_kafka.runtime.kafka.admin.asking import Config, explained, of_controller, quiet, where
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.document import Unset
 
@@ -54,7 +56,8 @@ def _topic_id(topology_name: str, config: Config, topic: str, timeout: float) ->
     """Empty where there is none."""
     config = quiet(config)
     admin = AdminClient(config)
-    with explained(config, f"the id of topic {topic}", admin):
+    what = f"the id of topic {topic}"
+    with explained(config, what, admin):
         metadata = admin.list_topics(timeout=timeout)
         if topic not in metadata.topics:
             raise BrokerError(
@@ -62,7 +65,11 @@ def _topic_id(topology_name: str, config: Config, topic: str, timeout: float) ->
             )
         if is_embedded(metadata.cluster_id):  # it does not answer the question below
             return deployment_of(topology_name) or ""
-        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
-        found = asked[topic].result().topic_id
+
+    def ask(seconds: float) -> Any:
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)
+        return asked[topic].result().topic_id
+
+    found = of_controller(config, what, ask, timeout, admin)
     none = found.get_most_significant_bits() == found.get_least_significant_bits() == 0
     return "" if none else str(found)

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import is_embedded
-from ldp_kafka.runtime.kafka.admin.asking import Config, cluster_of, patiently, quiet, where
+from ldp_kafka.runtime.kafka.admin.asking import Config, cluster_of, of_controller, quiet, where
 from ldp_kafka.topology import Access, Right, Topology, access
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 
@@ -136,10 +136,10 @@ def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str
     topics = [right.name for right in wanted.rights if right.resource == "topic"]
     topics += [name for name in wanted.must_not_read if name not in topics]
     groups = [right.name for right in wanted.rights if right.resource == "group"]
-    more = {"include_authorized_operations": True, "request_timeout": timeout}
     config, client = cluster.config, cluster.client
 
-    def ask() -> dict[tuple[str, str], Allowed]:
+    def ask(seconds: float) -> dict[tuple[str, str], Allowed]:
+        more = {"include_authorized_operations": True, "request_timeout": seconds}
         of_topics = client.describe_topics(TopicCollection(topics), **more) if topics else {}
         of_groups = client.describe_consumer_groups(groups, **more) if groups else {}
         return {
@@ -148,7 +148,7 @@ def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str
         }
 
     # a fresh broker's first question about a group finds no coordinator yet
-    return patiently(config, "what this login may do", ask, timeout, client)
+    return of_controller(config, "what this login may do", ask, timeout, client)
 
 
 _TELLING = {"READ", "DESCRIBE"}

@@ -284,7 +284,7 @@ class World:
         }
 
     def lines(self, marks: dict[int, int], words: tuple[str, ...], before: int = 0) -> list[str]:
-        """Those since then that have one of these words, and so many before each of them."""
+        """Those since then that have one of these words, each behind ``before`` other lines."""
         found = []
         for crew in self.crews:
             with crew.log.open("rb") as log:

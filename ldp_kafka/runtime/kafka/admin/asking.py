@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -24,6 +24,7 @@ __all__ = [
     "explained",
     "goes_on",
     "kind_of",
+    "of_controller",
     "patiently",
     "quiet",
     "where",
@@ -79,6 +80,7 @@ _BEARER = (
 _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token"
 """What a client says of a token endpoint; behind it, whatever the endpoint said."""
 _RIGHTS = "; this login may not do that: `ldp-kafka topics TOPOLOGY --acls` says what it needs"
+_TURN = 3.0  # seconds that one controller has for an answer
 _LOGIN_AFTER = 2.0  # seconds in which every attempt to log in was refused
 
 _Answer = TypeVar("_Answer")
@@ -139,6 +141,38 @@ def patiently(
                 if error.args[0].code() not in passing or time.monotonic() > end:
                     raise
         time.sleep(0.1)
+
+
+def of_controller(
+    config: Config,
+    what: str,
+    ask: Callable[[float], _Answer],
+    timeout: float,
+    client: AdminClient,
+    passing: Collection[int] = PASSING,
+) -> _Answer:
+    """Ask what librdkafka asks the controller, until ``timeout`` seconds are over.
+
+    A client waits for the controller that it knows, however long that one is gone. So each answer
+    has `_TURN` seconds, and before the next turn any broker says which node is the controller.
+
+    Parameters
+    ----------
+    ask : called with the seconds that the answer has
+    """
+    end = time.monotonic() + timeout
+
+    def turn() -> _Answer:
+        left = end - time.monotonic()
+        try:
+            return ask(max(min(left, _TURN), 0.1))
+        except KafkaException as error:
+            if error.args[0].code() in _UNREACHED:
+                with suppress(KafkaException):
+                    client.list_topics(timeout=_TURN)
+            raise
+
+    return patiently(config, what, turn, timeout, client, {*passing, *_UNREACHED})
 
 
 def without_errors(answers: Sequence[TopicPartition]) -> Sequence[TopicPartition]:

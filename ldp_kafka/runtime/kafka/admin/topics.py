@@ -17,7 +17,7 @@ from ldp_kafka.runtime.kafka.admin.asking import (
     Config,
     cluster_of,
     explained,
-    patiently,
+    of_controller,
     quiet,
     where,
 )
@@ -291,15 +291,15 @@ def _held(config: Config, admin: AdminClient, topic: str, timeout: float) -> dic
     it yet.
     """
 
-    def ask() -> dict[str, str]:
+    def ask(seconds: float) -> dict[str, str]:
         [answer] = admin.describe_configs(
-            [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout
+            [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=seconds
         ).values()
         return {
             name: entry.value for name, entry in answer.result().items() if entry.value is not None
         }
 
-    return patiently(
+    return of_controller(
         config,
         f"the configuration of topic {topic}",
         ask,
