@@ -138,13 +138,16 @@ class OfReports(NamedTuple):
         centre = np.clip((k - self.n * self.q) / (self.p - self.q), 0, self.n)
         half = 8 * np.sqrt(self._variance(k)) / (self.p - self.q) + 20
         stride = np.ceil(np.minimum(2 * half + 2, self.n + 1) / MOST)
+        stride += stride % 2 == 0  # has a middle
         first = np.floor((np.maximum(centre - half, 0) - last - 1) / stride)
         total, beyond = np.zeros_like(k), np.zeros_like(k)
         for step in range(min(MOST, self.n + 1) + 2):
-            m = last + 1 + stride * (first + step) + np.floor((stride - 1) / 2)
-            mass = np.where((m >= 0) & (m <= self.n), masses(k, np.clip(m, 0, self.n)), 0.0)
+            start = last + 1 + stride * (first + step)
+            low, high = np.maximum(start, 0), np.minimum(start + stride - 1, self.n)
+            middle = np.clip(np.floor((low + high) / 2), 0, self.n)
+            mass = np.maximum(high - low + 1, 0) * masses(k, middle)
             total += mass
-            beyond += np.where(m > last, mass, 0.0)
+            beyond += np.where(start > last, mass, 0.0)
         known = total > UNLIKELY
         return np.where(known, beyond / np.where(known, total, 1.0), centre > last)
 
