@@ -352,6 +352,16 @@ def frequency_variance(mechanism: Any, frequency: float) -> float | None:
     return None if variance is None else float(variance(frequency))
 
 
+def expected_support(
+    mechanism: Any, frequencies: NDArray[np.float64], reports: int
+) -> NDArray[np.int64] | None:
+    """The support of so many reports of such frequencies (categories,), as it is on average, where
+    the mechanism offers ``expected``; None else, as above.
+    """
+    expected = getattr(mechanism, "expected", None)
+    return None if expected is None else np.asarray(expected(frequencies, reports), np.int64)
+
+
 def check_epsilon(epsilon: Any) -> float:
     """``epsilon`` as a float in (0, inf); TypeError or ConfigurationError otherwise."""
     number = check_number(epsilon, "epsilon")

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, expected_support
 from ldp_kafka.methods import Method
 from ldp_kafka.statistics.base import CrowdStatistic
 from ldp_kafka.statistics.prediction import law_error
@@ -65,13 +65,15 @@ class Frequencies(CrowdStatistic):
         """That of `Method.crowd`, where as many reports support each category as is expected: the
         largest where all have one category, or half of them each of two.
         """
-        expected = getattr(self.method.mechanism, "expected", None)
-        if expected is None:  # a mechanism of somebody else's
-            return law_error(self.method, 0, reports)
         shares = np.zeros((2, self.method.categories))
         shares[0, 0], shares[1, :2] = 1.0, 0.5
-        crowds = [self.method.crowd(expected(each, reports)) for each in shares]
-        return float(max(np.max(found.standard_error) for found in crowds))
+        worst = 0.0
+        for each in shares:
+            support = expected_support(self.method.mechanism, each, reports)
+            if support is None:  # a mechanism of somebody else's
+                return law_error(self.method, 0, reports)
+            worst = max(worst, float(np.max(self.method.crowd(support).standard_error)))
+        return worst
 
     @property
     def bounds(self) -> tuple[float, float]:

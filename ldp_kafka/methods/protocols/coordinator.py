@@ -314,7 +314,7 @@ def joined(value: NDArray[np.float64], stated: Estimate, sides: float) -> Estima
     """
     if stated.standard_error is None:
         return stated._replace(value=value)
-    low, high = (stated.value + sides * (end - stated.value) for end in stated.interval())
+    low, high = (end + (1 - sides) * (stated.value - end) for end in stated.interval())
     low, high = np.minimum(low, value), np.maximum(high, value)
     return Estimate(value, (high - low) / (2 * TWO_SIDED), stated.reports, (low, high))
 

@@ -88,48 +88,29 @@ class Oracle:
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
         """Means or frequencies (d,) with their standard errors (d,) from the merged sums of at
-        least one report of ``cost``; d = 1 for numbers. It is what is decided by; what is released
-        of a population has the error that `stated` gives.
+        least one report of ``cost``; d = 1 for numbers. It is what is decided by: `told` is what is
+        released.
         """
-        found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
-        limits = found.limits and (np.atleast_1d(found.limits[0]), np.atleast_1d(found.limits[1]))
-        return found._replace(
-            value=np.atleast_1d(np.asarray(found.value, np.float64)),
-            standard_error=np.atleast_1d(np.sqrt(found.square)),
-            limits=limits,
-        )
+        found = self._found(cost, sums, population=population)
+        return found._replace(standard_error=np.sqrt(found.square))
 
-    def stated(self, found: Estimate, cost: int, sums: NDArray[np.int64]) -> Estimate:
-        """What is said of a population's estimate, found from these sums and others. Of a mean, a
-        sample cannot tell how far off it is, see `ldp_kafka.mechanisms.intervals.estimate_of`.
-        """
-        if isinstance(self.values, Numbers):
-            return self._stated(found, cost, sums, self.values.domain)
-        return found
+    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
+        """The same estimate, with the error that holds."""
+        return self._found(cost, sums, population=population)
 
-    def _stated(
-        self, found: Estimate, cost: int, sums: NDArray[np.int64], domain: tuple[float, float]
-    ) -> Estimate:
-        """`stated`, of a mean: that of these sums alone."""
-        if found.reports != int(sums[0]):
-            return found
-        made = self.at(cost).estimate_support(sums, population=True)
-        if made.limits is None:  # a mechanism of somebody else's
+    def _found(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
+        made = self.at(cost).estimate_support(sums, population=population)
+        if population and self.numeric and made.limits is None:  # a mechanism of somebody else's
             noise = NoiseMoments(self.variance(cost) / self.length**2)
             square = made.standard_error**2 * made.reports
             made = estimate_of(made.value, square, made.reports, noise, population=True)
-        low, high = made.on(domain).limits or found.interval()
+        found = self.values.estimate(made)
         return found._replace(
-            standard_error=np.atleast_1d(made.on(domain).standard_error),
-            limits=(np.atleast_1d(low), np.atleast_1d(high)),
+            value=np.atleast_1d(np.asarray(found.value, np.float64)),
+            standard_error=np.atleast_1d(np.asarray(found.standard_error, np.float64)),
+            limits=found.limits and tuple(np.atleast_1d(end) for end in found.limits),
+            variance=np.atleast_1d(np.asarray(found.square, np.float64)),
         )
-
-    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """What is released of at least one report of ``cost``: the `estimate` with the error that
-        holds.
-        """
-        found = self.estimate(cost, sums, population=population)
-        return self.stated(found, cost, sums) if population else found
 
     def variance(self, cost: int) -> float:
         """Variance of one report's estimate, given the values, on their scale: for categories the

@@ -54,10 +54,10 @@ _OWN = {
     "topl": f"{_W_EVENT}, {_NUMBERS}, first: 4",
 }
 _ORACLES = {
-    ("sw_direct", "mean"): ("duchi", "piecewise", "hybrid", "laplace"),
-    ("lpu", "frequencies"): ("oue", "olh", "subset_selection", "hadamard"),
+    ("sw_direct", "numeric"): ("duchi", "piecewise", "hybrid", "laplace"),
+    ("lpu", "categorical"): ("oue", "olh", "subset_selection", "hadamard"),
 }
-"""Mechanisms beside a method's default one, whose laws differ."""
+"""Mechanisms beside a method's default one, whose laws differ: by method and kind of values."""
 
 
 class Subject(NamedTuple):
@@ -155,8 +155,9 @@ def _subjects() -> Iterator[Subject]:
                     privacy = f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delay: {DELAY}"
                 if STATISTICS[statistic].curated:
                     privacy += ", trust: curator"
-                yield Subject(name, statistic, privacy, output)
-                for mechanism in _ORACLES.get((name, statistic), ()):
+                made = Subject(name, statistic, privacy, output)
+                yield made
+                for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)
 
