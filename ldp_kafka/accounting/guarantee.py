@@ -43,7 +43,7 @@ class Guarantee(NamedTuple):
     influence: float
     """Reports that one run of changed values can reach; ``inf`` without bound."""
     protects: str
-    """``values``, ``values+presence`` or ``time``."""
+    """``values`` or ``time``."""
     calibration: str
     """``sound`` or ``published``."""
     within: str = ""

@@ -107,9 +107,9 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         )
     elif topology.input.batches:
         yield (
-            "the reports of one raw message can be linked to each other: they share a batch, which"
-            " carries its offset; what is guaranteed holds all the same; send all users of a slot"
-            " in one message where reports should not be linked"
+            "the reports of one raw message can be linked to each other: they share a batch; what"
+            " is guaranteed holds all the same; send all users of a slot in one message where"
+            " reports should not be linked"
         )
     else:
         batches = " or ".join(name for name, one in INPUT_FORMATS.items() if one.batches)
@@ -186,8 +186,8 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
         )
     if source.gaps == "allow":
         yield (
-            "gaps allow: records that are lost cannot be told from offsets that compaction and"
-            " transactions leave out"
+            "gaps allow: records that are lost cannot be told from offsets that"
+            f" {'compaction and ' if source.relay else ''}transactions leave out"
         )
 
 

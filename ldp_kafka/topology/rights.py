@@ -135,11 +135,7 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
 
     limited = topology.edge.budget_file is not None
     for agent in role.agents:
-        need(agent.reads, READ)
-        # A topic of ours, and any raw log without gaps, must not be compacted: it is looked at. A
-        # budget file asks how raw records are stamped
-        if agent.reads.ours or not agent.gaps or (agent.raw and limited):
-            need(agent.reads, DESCRIBE_CONFIGS)
+        need(agent.reads, READ, DESCRIBE_CONFIGS)  # it must not be compacted: it is looked at
         if agent.ticks and (topology.input.idle_ms is not None or topology.input.clock):
             need(agent.reads, WRITE)
         for topic in agent.writes:

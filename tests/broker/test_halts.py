@@ -109,13 +109,20 @@ def test_another_deployment(flow):
         flow.path.write_text(text)
 
 
-def test_a_compacted_log(flow):
+@pytest.mark.parametrize("more", ["", "\n  create: false\n  gaps: allow"])
+def test_a_compacted_log(flow, more):
+    """It is refused where its gaps are allowed, too: what was reported on may be gone after a
+    crash, and the rest of its user and slot would be reported on again.
+    """
+    text = flow.path.read_text()
+    flow.path.write_text(text.replace("input:", f"input:{more}", 1))
     client = AdminClient({"bootstrap.servers": flow.boot})
     configure(client, flow.topology.raw_topic, "cleanup.policy", "compact")
     try:
         said = halted(flow, 2)
     finally:
         configure(client, flow.topology.raw_topic, "cleanup.policy", None)
+        flow.path.write_text(text)
     assert "cleanup.policy=delete" in said and "compact" in said
 
 

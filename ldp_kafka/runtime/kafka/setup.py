@@ -270,7 +270,9 @@ def _foreign(
             f"topic {source.topic} does not exist, and input.create is false: its owner has to"
             " create it"
         )
-    # A compacted log forgets offsets that recovery may need again: only where the topology says
-    # that gaps are allowed
-    policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
+    # Compaction takes messages that a worker has reported on and has to fold again after a crash:
+    # other messages of the user and slot would then be reported on a second time. A relay copies
+    # a message once, and only the copy is folded.
+    copied = source.relay and source.gaps == "allow"
+    policy = {} if copied else {"cleanup.policy": "delete"}
     return TopicSpec(source.topic, source.partitions, policy, _INPUT)

@@ -19,6 +19,7 @@ from ldp_kafka.runtime.kafka.presence import UnansweredError
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
+from ldp_kafka.runtime.recovery.policies import Stall
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker import agent as room
@@ -347,6 +348,27 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
         assert (epoch.next_offset, len(acknowledged)) == (14, 3)
 
     asyncio.run(script())
+
+
+def test_a_chunk_whose_folds_take_minutes_does_not_stand_still():
+    """After a long outage on a busy machine: its messages are in the agent's hands, and nothing is
+    unsaved where a piece was just folded.
+    """
+    made, stall, seconds = agent((None, 0, 99, False)), Stall(), [0.0]
+
+    async def script():
+        host = made.host
+        host.delivered = lambda at: stall.delivered(at, seconds[0])
+        host.limits = Limits(run=3)
+        host.send = lambda *_: seconds.append(seconds.pop() + 25)  # a fold takes so long
+        made.epochs[0] = await made._begun(0)
+        taking = asyncio.create_task(made.take(chunk_event(0, 30)))
+        while not taking.done():
+            await asyncio.sleep(0)
+            stall.look({(made.spec.topic, 0): 30}, (), seconds[0])
+
+    asyncio.run(script())
+    assert seconds[0] == 250.0
 
 
 def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
