@@ -82,7 +82,7 @@ def test_the_first_report_of_a_block_has_no_deviation():
     method = feedback("app", 2.0)
     assert method.block == 2
     assert method.deviations.low[0] == method.deviations.high[0] == [0.0] * deviation.LEVELS
-    support = method.support(method.mechanism.perturb(np.full(5000, 0.0), seeded(1)))
+    support = method.support(method.mechanism.perturb(np.full(5000, 0.5), seeded(1)))
     plain = method.mechanism.estimate_support(support)
     first, second = (method.crowd_of_slot(support, Slot(at, {})) for at in (4, 5))
     assert first.standard_error == pytest.approx(plain.standard_error, rel=0.02)
@@ -178,7 +178,9 @@ def test_a_split_carries_the_limits_of_its_coordinates():
     assert (looked.limits[0][1], looked.limits[1][1]) == alone.limits
     assert alone.limits != method.coordinate.crowd_of_slot(support[4:], Slot(2, {})).limits
     plain = lk.method("budget_split", epsilon=8.0, window=4, dimension=2, domain=UNIT)
-    assert plain.crowd(plain.support(np.full((5, 2), 0.5))).limits is None
+    low, high = plain.crowd(plain.support(np.full((5, 2), 0.5))).limits
+    alone = plain.coordinate.crowd(plain.coordinate.support(np.full(5, 0.5)))
+    assert [*zip(low, high, strict=True)] == [alone.limits] * 2
 
 
 def test_a_split_carries_why_there_is_no_error(monkeypatch):

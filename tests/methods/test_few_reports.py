@@ -34,8 +34,8 @@ def test_intervals_of_few_reports_hold_the_truth(shape, users):
     there = np.isfinite(found) & np.isfinite(errors)
     assert there.mean() > 0.3
     assert errors[there].min() > 0.1 / users**0.5
-    held = np.abs(found - truth) <= 1.96 * errors
-    assert held[there].mean() > LEAST
+    low, high = np.moveaxis(trace.confidence_interval, -1, 0)
+    assert ((low <= truth) & (truth <= high))[there].mean() > LEAST
 
 
 def test_a_method_that_samples_has_it_too():
