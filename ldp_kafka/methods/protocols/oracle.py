@@ -108,7 +108,8 @@ class Oracle:
         return found._replace(
             value=np.atleast_1d(np.asarray(found.value, np.float64)),
             standard_error=np.atleast_1d(np.asarray(found.standard_error, np.float64)),
-            limits=found.limits and tuple(np.atleast_1d(end) for end in found.limits),
+            limits=found.limits
+            and (np.atleast_1d(found.limits[0]), np.atleast_1d(found.limits[1])),
             variance=np.atleast_1d(np.asarray(found.square, np.float64)),
         )
 
