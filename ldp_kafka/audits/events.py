@@ -25,6 +25,8 @@ SHARES = (0.1, 0.9)
 Pair = tuple[NDArray[Any], NDArray[Any]]
 Floats = NDArray[np.float64]
 Score = Callable[[Codes, Codes], Floats]  # of each class, from the counts of both inputs
+# of each two cuts, from the right and the wrong guesses and how many right ones are for nothing
+Worth = Callable[[Codes, Codes, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,9 @@ def choose(
     """
     refutable = claimed is not None and claimed < inf
     shares = SHARES if refutable else (1.0,)
-    free = sum(map(len, reports)) * delta
-    wanted: list[Score] = [
-        partial(_bounds, free=free, deviations=NormalDist().inv_cdf(1 - alpha * shares[0]))
-    ]
+    wanted: list[Worth] = [partial(_bounds, deviations=NormalDist().inv_cdf(1 - alpha * shares[0]))]
     if claimed is not None and refutable:
-        wanted.append(partial(_excess, free=free, most=1 / (1 + exp(-claimed))))
+        wanted.append(partial(_excess, most=1 / (1 + exp(-claimed))))
     best: list[_Best | None] = [None] * len(wanted)
     for view in views:
         codes = [view.code(each) for each in reports]
@@ -94,12 +93,15 @@ def choose(
             # guesses of the first input below one cut, of the second from another on
             right = below[0][:, None] + (below[1, -1] - below[1])
             wrong = below[1][:, None] + (below[0, -1] - below[0])
+            # delta is paid for each report of an input that is guessed
+            sides = (cuts > 0)[:, None].astype(np.float64) + (cuts < view.size)
+            free = delta * len(reports[0]) * sides
             possible = np.triu(np.ones(right.shape, bool))
             if never:
                 possible &= wrong == 0
                 possible[1:, :-1] = False  # one input alone
             for i, value in enumerate(wanted):
-                worth = np.where(possible, value(right, wrong), -inf)
+                worth = np.where(possible, value(right, wrong, free), -inf)
                 low, high = np.unravel_index(int(worth.argmax()), worth.shape)
                 held = best[i]
                 if held is None or worth[low, high] > held.worth:
@@ -172,7 +174,7 @@ def _cuts(score: Floats, mass: Codes) -> NDArray[np.intp]:
     return np.concatenate([[0], steps, [len(score)]])
 
 
-def _bounds(right: Codes, wrong: Codes, *, free: float, deviations: float) -> Floats:
+def _bounds(right: Codes, wrong: Codes, free: Floats, *, deviations: float) -> Floats:
     """Nearly the bounds that so many guesses give, ``free`` of the right ones for nothing (Wilson,
     JASA 1927).
     """
@@ -186,7 +188,7 @@ def _bounds(right: Codes, wrong: Codes, *, free: float, deviations: float) -> Fl
     return bounds
 
 
-def _excess(right: Codes, wrong: Codes, *, free: float, most: float) -> Floats:
+def _excess(right: Codes, wrong: Codes, free: Floats, *, most: float) -> Floats:
     """By how many standard deviations more guesses are right than a share of ``most`` explains."""
     earned = np.maximum(right - free, 0)
     total = earned + wrong

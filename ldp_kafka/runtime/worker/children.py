@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -111,7 +110,7 @@ def keep(
     ------
     ConfigurationError : a port cannot be bound
     """
-    stop = threading.Event()
+    told: list[int] = []  # no lock: a handler may run while its own thread holds one
     with ExitStack() as sockets:
         bound = [
             sockets.enter_context(listening(port + at if port else 0, host))
@@ -124,7 +123,7 @@ def keep(
                 flush=True,
             )
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, lambda number, _: told.append(number))
         children = [
             Child(
                 starter(topology, role.name, where, until_idle_ms, log_format),
@@ -133,25 +132,25 @@ def keep(
             for role, where in zip(roles, bound, strict=True)
         ]
         try:
-            code = watch(children, stop)
+            code = watch(children, told)
         finally:
-            told = end(children)
-    if stop.is_set():
-        code = next((each for each in map(Child.ended, children, told) if each), 0)
+            running = end(children)
+    if told:
+        code = next((each for each in map(Child.ended, children, running) if each), 0)
     halted = "a role has halted: its last line says why" if code else "nothing was left to read"
-    logs.ended("told to end" if stop.is_set() else halted, code)
+    logs.ended("told to end" if told else halted, code)
     return code
 
 
 def end(children: Sequence[Child]) -> list[bool]:
     """End them; which of them had not ended by themselves."""
-    told = [child.process.poll() is None for child in children]
-    for child, running in zip(children, told, strict=True):
-        if running:
+    running = [child.process.poll() is None for child in children]
+    for child, runs in zip(children, running, strict=True):
+        if runs:
             child.process.terminate()
     for child in children:
         child.wait()
-    return told
+    return running
 
 
 def starter(
@@ -175,15 +174,16 @@ def starter(
     )
 
 
-def watch(children: Sequence[Child], stop: threading.Event) -> int:
-    """Until told to stop, all have ended by themselves, or one says halt.
+def watch(children: Sequence[Child], told: Sequence[int]) -> int:
+    """Until a signal is ``told``, all have ended by themselves, or one says halt.
 
     Roles stand in pipeline order. One that had nothing to read for long enough while an earlier one
     was still at work is started again once that has ended: it reads what came after its own end.
     """
     done: set[int] = set()
     early: set[int] = set()
-    while not stop.wait(0.1):
+    while not told:
+        time.sleep(0.1)
         for at, child in enumerate(children):
             code = child.code
             if at in done or code is None:

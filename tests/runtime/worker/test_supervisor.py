@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from types import SimpleNamespace
 
@@ -37,7 +36,7 @@ def test_a_role_that_had_nothing_to_read_yet_is_started_again(tmp_path):
     log = f"print(name, flush=True, file=open({str(said)!r}, 'a'))"
     edge = child(f"import time; time.sleep(1.5); name = 'edge'; {log}")
     collector = child(f"name = 'collector'; {log}")
-    assert children.watch([edge, collector], threading.Event()) == 0
+    assert children.watch([edge, collector], ()) == 0
     assert said.read_text().split() == ["collector", "edge", "collector"]
 
 
@@ -46,7 +45,7 @@ def test_each_ends_once_where_they_end_in_order(tmp_path):
     log = f"print(name, flush=True, file=open({str(said)!r}, 'a'))"
     edge = child(f"name = 'edge'; {log}")
     collector = child(f"import time; time.sleep(1.5); name = 'collector'; {log}")
-    assert children.watch([edge, collector], threading.Event()) == 0
+    assert children.watch([edge, collector], ()) == 0
     assert said.read_text().split() == ["edge", "collector"]
 
 
@@ -66,7 +65,7 @@ def test_a_role_that_is_started_again_is_a_line(tmp_path, capsys, monkeypatch):
         if lives < 5: os._exit(75)
     """
     with logs.writing("json", "t", ""):
-        assert children.watch([child(dies)], threading.Event()) == 0
+        assert children.watch([child(dies)], ()) == 0
     lines = [json.loads(each) for each in capsys.readouterr().err.splitlines()]
     assert {(line["event"], line["role"]) for line in lines} == {("restart", "perturb")}
     assert [line["code"] for line in lines] == [75, -9, 75, 75, 75]
@@ -80,7 +79,7 @@ def test_a_role_that_halts_is_not_started_again(tmp_path, capsys, code):
     lives = tmp_path / "lives"
     halts = f"print('x', file=open({str(lives)!r}, 'a')); raise SystemExit({code})"
     with logs.writing("json", "t", ""):
-        assert children.watch([child(halts)], threading.Event()) == code
+        assert children.watch([child(halts)], ()) == code
     assert lives.read_text() == "x\n"
     assert capsys.readouterr().err == ""
 
@@ -182,6 +181,38 @@ def test_the_exit_code_is_the_childs(keeping, tmp_path, ending, number):
     assert ended == expected
     [line] = lines
     assert (line["event"], line["code"], line["reason"]) == ("end", expected, "told to end")
+
+
+def test_a_signal_at_any_moment_ends_it():
+    """Also while its own thread holds a lock: a handler that took the same one would wait for ever.
+    The signal comes at the first function's call or return after the child's start, at the second
+    and so on.
+    """
+    code = """if True:
+        import signal, sys, time
+        from types import SimpleNamespace
+        from ldp_kafka.runtime.worker import children
+
+        def begin(*_, **__):
+            sys.setprofile(profile)
+            return SimpleNamespace(
+                poll=lambda: None, terminate=print, wait=lambda _: None, returncode=0, stdin=None
+            )
+        def profile(*_):
+            global left
+            left -= 1
+            if not left:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGTERM)
+        children.subprocess.Popen = begin
+        children.time = SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic)
+        topology, roles = SimpleNamespace(name="t", file=""), [SimpleNamespace(name="perturb")]
+        for moment in range(1, 61):
+            left = moment
+            assert children.keep(topology, roles, 0, "127.0.0.1", None, "json") == 0
+            assert left == 0
+    """
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True, capture_output=True)
 
 
 def test_what_waits_to_be_started_again_has_not_ended_in_order(keeping):
