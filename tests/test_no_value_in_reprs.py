@@ -106,10 +106,13 @@ PUBLIC = {
         statistics.prediction.EvenPrediction statistics.prediction.StreamPrediction
         methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
         methods.delay.choice.DelayChoice methods.delay.choice.Simulated
+        methods.deviation.Deviations methods.deviation._Off
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
+        mechanisms.intervals.NoiseMoments mechanisms.supporters.OfPopulation
+        mechanisms.supporters.OfReports methods.estimates.Slot
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
-        methods.protocols.coordinator.Released methods.protocols.coordinator.Told
+        methods.protocols.coordinator.Released methods.protocols.oracle.Told
         methods.protocols.coordinator.Verdict
         methods.priors.Prior methods.priors.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState

@@ -14,12 +14,12 @@ ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     standard_error = excluded.standard_error,
     low = excluded.low,
     high = excluded.high,
-    error_reason = excluded.error_reason,
     reports = excluded.reports,
     strategy = excluded.strategy,
     reliability = excluded.reliability,
     above = excluded.above,
     error = excluded.error,
     guarantee = excluded.guarantee,
-    round = excluded.round;
+    round = excluded.round,
+    error_reason = excluded.error_reason;
 COMMIT;

@@ -14,7 +14,6 @@ CREATE TABLE IF NOT EXISTS releases (
     standard_error double precision,
     low            double precision,
     high           double precision,
-    error_reason   text,
     reports        bigint NOT NULL,
     strategy       text NOT NULL,
     reliability    double precision,
@@ -22,5 +21,6 @@ CREATE TABLE IF NOT EXISTS releases (
     error          double precision,
     guarantee      text NOT NULL,
     round          text,
+    error_reason   text,
     PRIMARY KEY (topology, statistic, slot, subject, position)
 );

@@ -2,8 +2,8 @@
 -- place of the one that is there.
 INSERT INTO releases VALUES (
     :topology, :statistic, :slot, :subject, :position, :slot_start, :slot_end, :category, :bin_low,
-    :bin_high, :value, :standard_error, :low, :high, :error_reason, :reports, :strategy,
-    :reliability, :above, :error, :guarantee, :round
+    :bin_high, :value, :standard_error, :low, :high, :reports, :strategy, :reliability, :above,
+    :error, :guarantee, :round, :error_reason
 )
 ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     slot_start = excluded.slot_start,
@@ -15,11 +15,11 @@ ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     standard_error = excluded.standard_error,
     low = excluded.low,
     high = excluded.high,
-    error_reason = excluded.error_reason,
     reports = excluded.reports,
     strategy = excluded.strategy,
     reliability = excluded.reliability,
     above = excluded.above,
     error = excluded.error,
     guarantee = excluded.guarantee,
-    round = excluded.round;
+    round = excluded.round,
+    error_reason = excluded.error_reason;

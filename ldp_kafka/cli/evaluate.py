@@ -37,7 +37,9 @@ _TITLE = "95 % intervals: how often they hold the truth, and how wide they are"
 @click.option("--out", type=FOLDER, help="Write TABLE.json and its plots there too.")
 @click.option("--only", metavar="METHODS", help="coverage: of these, METHOD or METHOD/STATISTIC.")
 @click.option("--runs", type=click.IntRange(2), help="coverage: runs of each cell.")
-@click.option("--seed", type=int, help="coverage: of streams and noise.  [default: 1]")
+@click.option(
+    "--seed", type=click.IntRange(0), help="coverage: of streams and noise.  [default: 1]"
+)
 @click.option("--jobs", type=click.IntRange(1), help="coverage: processes.  [default: 1]")
 @as_json
 def evaluate(
@@ -69,7 +71,7 @@ def evaluate(
     if table != COVERAGE and (more := [name for name, value in given.items() if value is not None]):
         raise ConfigurationError(f"--{more[0]} is of coverage: ldp-kafka evaluate coverage")
     if table == COVERAGE:
-        _coverage(quick, out, only, runs, seed or 1, jobs or 1, json_=json_)
+        _coverage(quick, out, only, runs, 1 if seed is None else seed, jobs or 1, json_=json_)
         return
     if table is None:
         found = {**{name: made.title for name, made in TABLES.items()}, COVERAGE: _TITLE}
@@ -104,7 +106,7 @@ def _coverage(
     names = tuple(name.strip() for name in only.split(",")) if only else ()
     asked = extent(names, quick=quick, runs=runs)
     with bars([("groups of cells", len(list(asked.groups)))]) as show:
-        found = evaluated(asked, seed=seed, jobs=jobs, told=partial(show, 0))
+        found = evaluated(asked, seed=seed, jobs=jobs, progress=partial(show, 0))
     document = {"table": COVERAGE, "title": _TITLE, "notes": found.notes, "rows": found.rows}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

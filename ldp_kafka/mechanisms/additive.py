@@ -182,8 +182,8 @@ class AdditiveNoise:
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """The mean itself, mapped to the domain: the noise has mean 0. Its error is the noise's,
-        whatever the values; with ``population`` that of a sample too.
+        """The mean itself, mapped to the domain: the noise has mean 0. Its limits are the noise's,
+        whatever the values; with ``population`` a sample's too.
         """
         n, total, squares = (int(s) for s in support)
         if n == 0:

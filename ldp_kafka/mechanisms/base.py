@@ -21,6 +21,7 @@ __all__ = [
     "Estimate",
     "Law",
     "Mechanism",
+    "Z",
     "as_array",
     "check_categories",
     "check_codes",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
+Z = 1.959963984540054  # standard errors from the middle of a normal 95 % interval to its ends
 
 
 Map = Callable[[NDArray[np.float64]], NDArray[Any]]
@@ -144,14 +146,15 @@ class Estimate(NamedTuple):
     value: Any
     """A mean (float) or frequencies (categories,); NaN without reports."""
     standard_error: Any
-    """Covers the noise only, given the values; where asked, also which of a population reported.
-    Infinite without reports.
+    """Of the noise, given the values; where asked, also of which of a population reported. With
+    ``limits`` made of a law: their distance before they are cut, over 3.92. None where it cannot be
+    said, infinite without reports.
     """
     reports: int
     limits: tuple[Any, Any] | None = None
     """The 95 % interval (low, high), where it is not the normal one of the standard error."""
     reason: str | None = None
-    """Why the error cannot be said, where it is None or NaN: a word of
+    """Why the error cannot be said, where it is None: a word of
     `ldp_kafka.methods.unstated.UNSTATED`.
     """
     chance_above: Callable[[float], Any] | None = None
@@ -175,11 +178,12 @@ class Estimate(NamedTuple):
         """The 95 % confidence interval: ``limits``, or the normal one of the standard error."""
         if self.limits is not None:
             return self.limits
-        z = 1.959963984540054
-        return self.value - z * self.standard_error, self.value + z * self.standard_error
+        return self.value - Z * self.standard_error, self.value + Z * self.standard_error
 
     def on(self, domain: tuple[float, float]) -> Estimate:
-        """Of means on the unit scale, the same on a domain's."""
+        """Of means on the unit scale that state an error and no ``chance_above``, the same on a
+        domain's.
+        """
         lo, hi = domain
         limits, variance = self.limits, self.variance
         return self._replace(

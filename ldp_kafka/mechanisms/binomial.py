@@ -121,7 +121,9 @@ def _of_one(*parts: Floats) -> tuple[Any, ...]:
 
 
 def _fraction(a: Any, b: Any, x: Any) -> Any:
-    """Of arrays, or of floats: the same operations in the same order, and so the same bits."""
+    """Of arrays, or of floats: the same operations in the same order; of an array as many as its
+    slowest number needs.
+    """
     c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):

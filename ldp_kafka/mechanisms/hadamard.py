@@ -142,8 +142,9 @@ class Hadamard:
         if n == 0:
             return Estimate.unknown(self.categories)
         sums = _transform(np.asarray(support[1:], np.int64))[1 : self.categories + 1]
-        # a sign that is the category's own supports it: of another category's half of them do
-        supporters = np.concatenate([[n], (n + sums) // 2])
+        # a sign that is the category's own supports it: of another category's half of them do; sums
+        # that are rounded one by one (`expected`) may say more than all
+        supporters = np.concatenate([[n], np.clip((n + sums) // 2, 0, n)])
         truth = sums / n / self._slope
         return self._affine.stated(truth, supporters, population=population)
 

@@ -9,17 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
 
-__all__ = ["FEW", "NoiseMoments", "Z", "estimate_of", "half_length", "share_above"]
+__all__ = ["FEW", "NoiseMoments", "estimate_of", "half_length", "share_above"]
 
-Z = 1.959963984540054
-"""Of a normal number 2.5 % lie above it, and 2.5 % below minus it."""
 FEW = 30
 """Reports from which the law of their mean is taken for the normal one."""
 CHEBYSHEV = 20**0.5  # standard deviations that no more than 5 % of any law are further away
-CELLS = 4096  # of the range of an error, where the law of a sum of errors is asked; shared by
-LEAST = 256  # the errors, of each of which it has so many at least
+CELLS = 4096  # that the range of an error is cut into, over the number of errors summed,
+LEAST = 256  # but at least so many
 Floats = Any
 """Floats (d,), or one."""
 
@@ -34,9 +32,11 @@ class NoiseMoments(NamedTuple):
     rounding: float = 0.0
     """What rounding the values to the mechanism's grid adds to their variance."""
     kurtosis: float = 0.0
-    """In excess of the normal law's."""
+    """Of one report's error, in excess of the normal law's, where it is largest or nearly."""
     half: float | None = None
-    """Of so few reports that their law is asked: how far their mean is off at most, in 95 %."""
+    """Of so few reports that their law is asked: how far their mean is off at most, in 95 %, in
+    lengths of the domain; None: the normal law with the kurtosis.
+    """
 
 
 def estimate_of(
@@ -85,7 +85,7 @@ def estimate_of(
     most = inside * (1 - inside)
     if reports > 1:
         values = np.maximum((variance - noise.level) / (1 + noise.more), 0.0)
-        errors = noise.level * (2 * noise.level + 4 * values) / (reports - 1)
+        errors = noise.level * ((2 + noise.kurtosis) * noise.level + 4 * values) / (reports - 1)
         errors = np.sqrt(errors) / (1 + noise.more)
         values = np.minimum(values, most)
         spread, least = np.minimum(values + errors, most), np.maximum(values - errors, 0.0)
@@ -120,8 +120,8 @@ def _above(mean: Floats, variance: Floats, reports: int) -> Floats:
 
 
 def half_length(errors: Sequence[tuple[Floats, Floats, int]]) -> float:
-    """How far from 0 the mean of independent errors is at most, in 95 % of cases: rounded up by
-    less than a `LEAST`-th of their range.
+    """How far from 0 the mean of independent errors of mean 0 is at most, in 95 % of cases: rounded
+    up by less than a `LEAST`-th of their range, and no more than Chebyshev's inequality says.
 
     Parameters
     ----------
@@ -131,15 +131,17 @@ def half_length(errors: Sequence[tuple[Floats, Floats, int]]) -> float:
     high = max(float(points.max()) for points, _, _ in errors)
     count = sum(drawn for _, _, drawn in errors)
     cells = max(CELLS // count, LEAST)
-    step, total = (high - low) / cells, np.ones(1)
+    step, total, variance = (high - low) / cells, np.ones(1), 0.0
     for points, chances, drawn in errors:
         law = np.bincount(np.rint((points - low) / step).astype(np.int64), chances, cells + 1)
         for _ in range(drawn):
             total = _with(law, total)
+        variance += drawn * float(np.cumsum(chances * points * points)[-1])
     away = np.abs(low + np.arange(len(total)) * (step / count))
     order = np.argsort(away, kind="stable")
     held = np.cumsum(total[order])
-    return float(away[order[np.searchsorted(held, 0.95 * held[-1])]] + step / 2)
+    found = float(away[order[np.searchsorted(held, 0.95 * held[-1])]] + step / 2)
+    return min(found, CHEBYSHEV * float(np.sqrt(variance)) / count)
 
 
 def _with(law: Floats, total: Floats) -> Floats:

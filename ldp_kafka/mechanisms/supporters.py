@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms import binomial
+from ldp_kafka.mechanisms.base import Z
 from ldp_kafka.mechanisms.elementary import natural_exp, normal_tail
 
-__all__ = ["OfPopulation", "OfReports", "Z"]
+__all__ = ["OfPopulation", "OfReports", "between"]
 
-Z = 1.959963984540054
-"""Standard errors from the middle of a normal 95 % interval to its ends."""
 ALPHA = 0.025  # at each end
 # variance of a number of supporters from which on it is as good as normal: tests have the coverage
-NORMAL = 30.0
+NORMAL_FROM = 30.0
 MOST = 128  # values of m that a probability is summed over
 SIGMAS, MORE = 6.0, 6.0  # of a law, about its mean: what lies beyond is below 1e-6
-LEAST = 2.0**-20  # of a report: limits that are truths are written with 15 digits
+MARGIN = 2.0**-20  # of a report: limits that are truths are written with 15 digits
 UNLIKELY = 1e-9  # chance of such a number, whatever the truth: it is then at the end that is nearer
 SMALLEST = 2.0**-53  # by so much a probability is below 1
+TINY = 2.0**-424  # variances that are 0 since p is 1 as a float
 Floats = NDArray[np.float64]
 Masses = Callable[[Floats, Floats], Floats]
 
@@ -51,7 +51,7 @@ class OfPopulation(NamedTuple):
             _score(k + side / 2, side, 0.0, float(n), (0.0, float(n), -float(n)), _population_skew)
             for side in (-1, 1)
         )
-        few = k * (n - k) / n < NORMAL
+        few = k * (n - k) / n < NORMAL_FROM
         if few.any():
             low[few] = binomial.lower(k[few], n, ALPHA)
             high[few] = binomial.upper(k[few], n, ALPHA)
@@ -70,13 +70,14 @@ class OfPopulation(NamedTuple):
         s = self.q + (self.p - self.q) * np.array([0.0, threshold, 1.0])
         k, n = supporters[:, None], self.n
         variance = (n + 1) * s * (1 - s)
-        below = _normal_below(k + 0.5, (n + 1) * s, variance, 1 - 2 * s)
-        exact = np.broadcast_to((k * (n - k) / n < NORMAL) | (variance < NORMAL), below[0].shape)
+        chances = _normal_below(k + 0.5, (n + 1) * s, np.maximum(variance, TINY), 1 - 2 * s)
+        few = (k * (n - k) / n < NORMAL_FROM) | (variance < NORMAL_FROM)
+        exact = np.broadcast_to(few, chances[0].shape)
         if exact.any():
             number, chance = (np.broadcast_to(each, exact.shape)[exact] for each in (k + 1, s))
             chance = np.minimum(chance, 1 - SMALLEST)
-            below[0][exact], below[1][exact] = binomial.tails(number, n + 1, chance)
-        return between(*below)
+            chances[0][exact], chances[1][exact] = binomial.tails(number, n + 1, chance)
+        return between(*chances)
 
     def _frequency(self, s: Floats) -> Floats:
         return np.asarray((s - self.q) / (self.p - self.q))
@@ -106,13 +107,13 @@ class OfReports(NamedTuple):
             _score(k + side / 2, side, n * self.q, n * (self.p - self.q), squares, self._skew) * n
             for side in (-1, 1)
         ]
-        few = self._variance(k) < NORMAL
+        few = self._variance(k) < NORMAL_FROM
         if few.any():
             found[0][few] = self._least(k[few], found[0][few])
             # the misses of what is counted are a number of the same kind
             turned = OfReports(self.n, 1 - self.q, 1 - self.p)
             found[1][few] = n - turned._least(n - k[few], n - found[1][few])
-        low, high = (np.clip(found[at] + (2 * at - 1) * LEAST, 0, n) / n for at in (0, 1))
+        low, high = (np.clip(found[at] + (2 * at - 1) * MARGIN, 0, n) / n for at in (0, 1))
         return low, high
 
     def standard_error(self, supporters: Floats, limits: tuple[Floats, Floats]) -> Floats:
@@ -124,8 +125,8 @@ class OfReports(NamedTuple):
         """(m,) the probability that f is above a threshold, where all n + 1 numbers m were equally
         likely before.
         """
-        last = int(np.floor(threshold * self.n))
-        found, few = np.zeros_like(supporters), self._variance(supporters) < NORMAL
+        last = int(np.floor(threshold * self.n * (1 + 2.0**-50)))  # .29 * 100 is below 29
+        found, few = np.zeros_like(supporters), self._variance(supporters) < NORMAL_FROM
         for these, masses in ((few, self._exact), (~few, self._normal)):
             if these.any():
                 found[these] = self._above(supporters[these], last, masses)
@@ -205,7 +206,7 @@ class OfReports(NamedTuple):
     def _skew(self, f: Floats) -> Floats:
         """Third central moment over variance."""
         p, q = f * self.p * (1 - self.p), (1 - f) * self.q * (1 - self.q)
-        return np.asarray((p * (1 - 2 * self.p) + q * (1 - 2 * self.q)) / (p + q))
+        return np.asarray((p * (1 - 2 * self.p) + q * (1 - 2 * self.q)) / np.maximum(p + q, TINY))
 
 
 def _population_skew(s: Floats) -> Floats:
@@ -240,14 +241,14 @@ def _normal_below(
     return normal_tail(-z), normal_tail(z)
 
 
-def between(below: Floats, above: Floats) -> Floats:
+def between(higher: Floats, lower: Floats) -> Floats:
     """The probability (m,) of a truth above the middle one of three places, given that it is
     between the first and the last: from the probabilities (m, 3) that it is above each place, and
     that it is below each.
     """
-    parts = np.where((below[:, 0] < 0.5)[:, None], below, 1 - above)
-    less = np.where((above[:, 2] < 0.5)[:, None], above, 1 - below)
-    use_less = above[:, 2] < below[:, 0]
+    parts = np.where((higher[:, 0] < 0.5)[:, None], higher, 1 - lower)
+    less = np.where((lower[:, 2] < 0.5)[:, None], lower, 1 - higher)
+    use_less = lower[:, 2] < higher[:, 0]
     whole = np.where(use_less, less[:, 2] - less[:, 0], parts[:, 0] - parts[:, 2])
     part = np.where(use_less, less[:, 2] - less[:, 1], parts[:, 1] - parts[:, 2])
     sure = np.where(use_less, 1.0, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import fsum, inf, nan
 from typing import NamedTuple
 
@@ -223,21 +223,27 @@ class Window:
         variance, fourth = (fsum((chances * each).tolist()) for each in (squares, squares**2))
         return fourth / variance**2 - 3
 
-    @lru_cache(maxsize=FEW)  # noqa: B019 - as long as the mechanism itself
+    @cached_property
+    def _halves(self) -> dict[int, float]:
+        """What `_half` has found."""
+        return {}
+
     def _half(self, reports: int) -> float:
         """How far the mean of so few reports is off at most, in 95 %: of values that are all at one
         end of the domain, or half of them at each, or all in the middle, where that is most.
         """
-        low, middle, high = (self._errors(share) for share in (0.0, 0.5, 1.0))
-        some = reports // 2
-        return max(
-            half_length(errors)
-            for errors in (
-                [(*low, reports)],
-                [(*middle, reports)],
-                [(*low, some), (*high, reports - some)],
+        if reports not in self._halves:
+            low, middle, high = (self._errors(share) for share in (0.0, 0.5, 1.0))
+            some = reports // 2
+            self._halves[reports] = max(
+                half_length(errors)
+                for errors in (
+                    [(*low, reports)],
+                    [(*middle, reports)],
+                    [(*low, some), (*high, reports - some)],
+                )
             )
-        )
+        return self._halves[reports]
 
     def histogram(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, count of each output), (1 + outputs,): additive like any support. ValueError for what

@@ -87,8 +87,14 @@ class BudgetAbsorption(Method):
 
     @cached_property
     def inversion(self) -> Inversion:
-        """That of a report that absorbed nothing: how much one did absorb is not said."""
-        return law_ranges(self.mechanism, self.in_lengths)
+        """Ranges that hold for reports of 1, 2, 4, ... and ``window`` units: how many one has is
+        not said. Those of numbers between are in them too, for the mechanisms of this package.
+        """
+        units = {self.window, *(2**at for at in range(self.window.bit_length()))}
+        found = [law_ranges(self._by_units[each - 1], self.in_lengths) for each in units]
+        low, high, ends = zip(*found, strict=True)
+        first, last = zip(*ends, strict=True)
+        return Inversion(np.min(low, axis=0), np.max(high, axis=0), (min(first), max(last)))
 
     @property
     def scale(self) -> float:

@@ -115,7 +115,7 @@ class Asked(Method):
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         terms = self.protocol.terms
-        found = terms.oracle.told(terms.first, support, population=terms.population)
+        found = terms.oracle.told(terms.first, support, population=terms.population).stated
         return found if self.kind == "categorical" else scalar(found)
 
     def step(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from functools import cached_property
+from math import exp, expm1, log
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_numbers
-from ldp_kafka.mechanisms.elementary import natural_exp, natural_log
+from ldp_kafka.mechanisms.base import Estimate, Z, check_numbers
+from ldp_kafka.mechanisms.elementary import natural_log
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
 from ldp_kafka.methods.gaussian_stream import GaussianStream, followed
-from ldp_kafka.methods.spread import Z
 from ldp_kafka.methods.user_level import check_positive
 
 __all__ = ["CorrelatedGaussian", "reuse_ratios"]
@@ -159,24 +159,42 @@ class CorrelatedGaussian(GaussianStream):
         share, (low, high) = (estimate.value - lo) / (hi - lo), self._logs
         value = exp(min(max(low + share * (high - low), -693.0), 693.0))
         away = min(Z * estimate.standard_error / (hi - lo) * (high - low), 693.0)
-        factor = float(natural_exp(np.array([away / 32]))[0])
-        for _ in range(5):
-            factor *= factor
-        ends = value / factor, min(value * factor, 2.0**1000)
-        return Estimate(value, (ends[1] - ends[0]) / (2 * Z), estimate.reports, ends)
+        ends = value / exp(away), min(value * exp(away), 2.0**1000)
+        low, high = (min(max(end, lo), hi) for end in ends)
+        return Estimate(value, (ends[1] - ends[0]) / (2 * Z), estimate.reports, (low, high))
+
+    def single_limits(
+        self, released: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where changes are multiplicative, as of a geometric mean."""
+        if self.change == "additive":
+            return super().single_limits(released)
+        (lo, hi), (low, high) = self.domain, self._logs
+        factor = exp(min(Z * self._noise[1] * (high - low), 693.0))
+        inside = np.clip(released, lo, hi)
+        return np.maximum(inside / factor, lo), np.minimum(inside * factor, hi)
+
+    @cached_property
+    def single_error(self) -> float:
+        """Where changes are multiplicative, that of the log-normal law at the domain's upper end:
+        for noise of more than a few tenths far above what most releases are off by.
+        """
+        if self.change == "additive":
+            return float(super().single_error)
+        square = min((self._noise[1] * (self._logs[1] - self._logs[0])) ** 2, 340.0)
+        return float(self.domain[1] * (expm1(2 * square) - 2 * expm1(square / 2)) ** 0.5)
 
     @property
     def clipping(self) -> str:
         if self.change == "additive":
             return super().clipping
-        return followed(f"a factor of {1 + self.differential_bound:.4g}")
+        return followed(f"a factor of {1 + self.differential_bound:.4g}", self.calibration)
 
-    def _error(self, slot: int) -> float:
+    @property
+    def _unit(self) -> float:
         if self.change == "additive":
-            return super()._error(slot)
-        lo, hi = self.domain
-        low, high = self._logs
-        return super()._error(slot) / (hi - lo) * (high - low) * hi
+            return super()._unit
+        return (self._logs[1] - self._logs[0]) * self.domain[1]
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]

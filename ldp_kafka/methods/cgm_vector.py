@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_number, check_vectors, check_whole
+from ldp_kafka.mechanisms.base import Estimate, Z, check_number, check_vectors, check_whole
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.chain import Aimed, Chain, check_bound
@@ -179,10 +179,10 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         if not n:
             return Estimate.unknown(self.dimension)
         spreads = np.sqrt(np.asarray(found.square) * n).tolist()
-        errors = [error_of_mean(n, spread, *self._noise) for spread in spreads]
-        return Estimate(
-            np.asarray(found.value) * self.diameter, np.array(errors) * self.diameter, n
-        )
+        errors = np.array([error_of_mean(n, spread, *self._noise) for spread in spreads])
+        value, errors = np.asarray(found.value) * self.diameter, errors * self.diameter
+        low, high = (np.clip(value + away, *self.domain) for away in (-Z * errors, Z * errors))
+        return Estimate(value, errors, n, (low, high))
 
     def blank(self, n: int) -> NDArray[Any]:
         return np.zeros((n, self.dimension), np.int64)

@@ -74,16 +74,10 @@ class Description:
         return 0
 
     @property
-    def clips(self) -> float:
-        """How far a user's value is followed from one report to the next, as a share of the domain
-        (of its logarithm, where changes are multiplicative): what is reported, and each statistic
-        of it, is of values *clipped* to that speed. 0: values are followed wherever they go.
-        """
-        return 0.0
-
-    @property
     def clipping(self) -> str:
-        """The same in words; empty where nothing is clipped."""
+        """What each statistic is of where a user's value is followed from one report to the next at
+        some speed at most, in words; empty where it is followed wherever it goes.
+        """
         return ""
 
     def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:

@@ -38,6 +38,8 @@ class Deviations(NamedTuple):
     """(turns, LEVELS, LEVELS) the mean aim of a crowd that was at one level in all reports before,
     and is at another one now.
     """
+    doubt: list[float]
+    """Of these, by report."""
     error: float
     """Root mean square distance of one released report from its value, at the worst level and
     report.
@@ -60,7 +62,7 @@ class Deviations(NamedTuple):
         values = np.repeat(levels, users)
         rows = np.arange(len(values))
         state = method.state(np.column_stack([rows, rows]).astype(np.uint64))
-        source, lows, highs, moved, worst = seeded(0), [], [], [], 0.0
+        source, lows, highs, moved, doubts, worst = seeded(0), [], [], [], [], 0.0
         least, most = [0.0] * LEVELS, [0.0] * LEVELS
         off = _Off.of(method)
         for turn in range(turns):
@@ -80,26 +82,32 @@ class Deviations(NamedTuple):
                 most[at] = max(most[at], away[at] + doubt, apart + doubt)
             lows.append(list(least))
             highs.append(list(most))
+            doubts.append(doubt * (users / min(users, MOVED)) ** 0.5)
             worst = max(worst, *off.worst(aims.reshape(LEVELS, users)))
             method.report(state, rows, turn, values, remembered, source)
-        return cls(lows, highs, moved, worst)
+        return cls(lows, highs, moved, doubts, worst)
 
     def limits(
-        self, turn: int, low: float, high: float, before: float | None
+        self, turn: int, low: float, high: float, before: tuple[float, float] | None
     ) -> tuple[float, float]:
         """Between which mean values a crowd can lie whose mean aim lies in [low, high].
 
         Parameters
         ----------
         turn : reports of its users before this one, at most
-        before : their mean value then; None: as now
+        before : between which levels their mean value was then; None: as now. A crowd that moved
+            about there is taken to aim between those that stood still at one of them.
         """
         turn = min(turn, len(self.low) - 1)
         least, most = list(self.low[turn]), list(self.high[turn])
         if before is not None and turn:
-            for at, aim in enumerate(_row(self.moved[turn], before)):
-                away = aim - at / (LEVELS - 1)
-                least[at], most[at] = min(least[at], away), max(most[at], away)
+            doubt = self.doubt[turn]
+            inner = (at / (LEVELS - 1) for at in range(LEVELS))
+            between = [level for level in inner if before[0] < level < before[1]]
+            for row in (_row(self.moved[turn], level) for level in (*before, *between)):
+                for at, aim in enumerate(row):
+                    away = aim - at / (LEVELS - 1)
+                    least[at], most[at] = min(least[at], away - doubt), max(most[at], away + doubt)
         return _lowest(low, most), -_lowest(-high, [-away for away in least], mirrored=True)
 
 
@@ -180,4 +188,4 @@ def _lowest(aim: float, away: list[float], *, mirrored: bool = False) -> float:
         if reached >= aim:
             start = values[left] + away[left]
             return values[left] + step * ((aim - start) / (reached - start))
-    return max(aim - away[-1], values[-1])
+    return aim - away[-1]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate, Law, report_width
+from ldp_kafka.mechanisms.base import Estimate, Law, Z, report_width
 from ldp_kafka.methods.description import Description
-from ldp_kafka.methods.inversion import NORMAL, Inversion
+from ldp_kafka.methods.inversion import Inversion
 from ldp_kafka.methods.step import SENT, Step
 from ldp_kafka.methods.values import Values
 
@@ -24,8 +24,10 @@ class Slot(NamedTuple):
     """Which slot sums are of, and those of slots before it."""
 
     number: int
-    earlier: Mapping[int, NDArray[np.int64]]
-    """The sums of those of the `Estimates.looks_back` slots before it that had reports."""
+    earlier: Mapping[int, NDArray[np.int64]] | None
+    """The sums of those of the `Estimates.looks_back` slots before it that had reports; None where
+    they are too many to be kept.
+    """
 
 
 class Estimates(Description):
@@ -178,7 +180,7 @@ class Estimates(Description):
         """
         lo, hi = self.domain
         if self.inversion is None:
-            inside, half = np.clip(released, lo, hi), NORMAL * self.single_error
+            inside, half = np.clip(released, lo, hi), Z * self.single_error
             return np.maximum(inside - half, lo), np.minimum(inside + half, hi)
         low, high = self.inversion.limits((released - lo) / (hi - lo))
         return lo + low * (hi - lo), np.minimum(lo + high * (hi - lo), hi)

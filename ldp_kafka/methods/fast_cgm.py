@@ -116,13 +116,9 @@ class FastCorrelated(Sampled):
         )
 
     @property
-    def clips(self) -> float:
-        return float(self.differential_bound)
-
-    @property
     def clipping(self) -> str:
         lo, hi = self.domain
-        return followed(f"{self.clips * (hi - lo):.4g}", "sample")
+        return followed(f"{self.differential_bound * (hi - lo):.4g}", self.calibration, "sample")
 
     @property
     def fields(self) -> dict[str, Field]:

@@ -163,19 +163,21 @@ class Feedback(PerSlot):
         return self._estimate(support, TURNS, None)
 
     def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
-        """The same. Its interval holds what deviations can be in this slot, wherever the crowd was
-        before.
+        """The same. Its interval holds what deviations can be in this slot, by where the slots show
+        the crowd to have been that a report remembers.
         """
         turns = self._remembers(slot.number // self.stride)
         before = [slot.number - back * self.stride for back in range(1, turns + 1)]
-        sums = [slot.earlier[at] for at in before if at in slot.earlier]
-        earlier = np.sum(sums, axis=0) if sums else None
-        return self._estimate(support, self._depth(turns), earlier)
+        if slot.earlier is None:
+            return self._estimate(support, self._depth(turns), (0.0, 1.0))
+        earlier = [slot.earlier[at] for at in before if at in slot.earlier]
+        return self._estimate(support, self._depth(turns), self._before(support, earlier))
 
     def _estimate(
-        self, support: NDArray[np.int64], depth: int, earlier: NDArray[np.int64] | None
+        self, support: NDArray[np.int64], depth: int, before: tuple[float, float] | None
     ) -> Estimate:
-        """The estimate of reports that remember so many others, whose support is ``earlier``.
+        """The estimate of reports that remember so many others of a crowd that was between these
+        levels.
 
         The interval has three parts: the noise of the mechanism; what users' aims differ by, since
         the deviations behind them are noise too; and how far a mean aim can be from a mean value.
@@ -190,7 +192,7 @@ class Feedback(PerSlot):
         if found.standard_error is None:
             return found._replace(value=value)
         low, high = (self._share(end) for end in self._aims(support, found))
-        low, high = self.deviations.limits(depth, low, high, self._before(found, earlier))
+        low, high = self.deviations.limits(depth, low, high, before)
         error = (high - low) / (2 * Z) * (hi - lo)
         cut = [lo + min(max(end, 0.0), 1.0) * (hi - lo) for end in (low, high)]
         return Estimate(value, error, found.reports, (cut[0], cut[1]))
@@ -203,25 +205,34 @@ class Feedback(PerSlot):
         """The interval of the mean aim of users with the same streams, as the mechanism is given
         it: about what reports show, and no more than what lies between 0 and 1, aims differ.
         """
-        low, high = found.interval()
         n, given = found.reports, found.square
         seen = self.mechanism.estimate_support(support, population=True).square
         spread = min(max(seen - given, 0.0) + given * (8 / n) ** 0.5, 1 / (4 * n))
-        more = Z * Z * spread
-        down, up = found.value - low, high - found.value
+        # an interval is cut, an error is not
+        half, more = Z * given**0.5, Z * Z * spread
+        low, high = found.interval()
+        down, up = max(half, found.value - low), max(half, high - found.value)
         return found.value - (down * down + more) ** 0.5, found.value + (up * up + more) ** 0.5
 
-    def _before(self, found: Estimate, earlier: NDArray[np.int64] | None) -> float | None:
-        """Where the crowd was before; None: where it is now, as far as noise can tell. A difference
-        below its own standard error is taken for noise: otherwise every crowd that stands still
-        would have an interval as wide as one that moves.
+    def _before(
+        self, support: NDArray[np.int64], earlier: list[NDArray[np.int64]]
+    ) -> tuple[float, float] | None:
+        """Between which levels the crowd was in slots before, and in all of them together; None:
+        where it is now, as far as noise can tell. A difference below its own standard error is
+        taken for noise: otherwise every crowd that stands still would have an interval as wide as
+        one that moves.
         """
-        if earlier is None:
+        now: Estimate = self.mechanism.estimate_support(support)
+        together = [np.sum(earlier, axis=0)] if len(earlier) > 1 else []
+        ends = []
+        for sums in (*earlier, *together):
+            was: Estimate = self.mechanism.estimate_support(sums)
+            if abs(was.value - now.value) > (now.square + was.square) ** 0.5:
+                error = was.square**0.5
+                ends += [self._share(was.value - error), self._share(was.value + error)]
+        if not ends:
             return None
-        was: Estimate = self.mechanism.estimate_support(earlier)
-        error = (found.square + was.square) ** 0.5
-        moved = abs(was.value - found.value) > error
-        return min(max(self._share(was.value), 0.0), 1.0) if moved else None
+        return min(max(min(ends), 0.0), 1.0), max(min(max(ends), 1.0), 0.0)
 
     @cached_property
     def deviations(self) -> Deviations:

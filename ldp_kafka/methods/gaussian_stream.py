@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.methods.chain import Aimed, Chain
 from ldp_kafka.methods.estimates import Slot
@@ -29,8 +29,8 @@ __all__ = ["GaussianStream", "followed"]
 # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to
 # a variance
 STEPS = 2**7
-TELLING = 6  # see `GaussianStream.saturated`: of noise alone it is so once in 15,000 slots
-KEPT = 32  # slots whose means are looked at
+TELLING = 6  # see `GaussianStream._saturated`: of noise alone it is so once in 15,000 slots
+LOOKED_BACK = 32  # slots whose means are looked at
 FEWEST = 10  # differences of means that tell how far noise moves them
 QUARTILE = 0.6744897501960817  # of the normal: the median of its absolute values
 
@@ -186,7 +186,9 @@ class GaussianStream(UserLevel):
         """
         mean, error, reports, *_ = self._mean(support)
         lo, hi = self.domain
-        return Estimate(lo + mean * (hi - lo), error * (hi - lo), reports)
+        value, error = lo + mean * (hi - lo), error * (hi - lo)
+        low, high = (min(max(value + away, lo), hi) for away in (-Z * error, Z * error))
+        return Estimate(value, error, reports, (low, high))
 
     def _mean(self, support: NDArray[np.int64]) -> Estimate:
         """The same in lengths of the domain."""
@@ -198,17 +200,19 @@ class GaussianStream(UserLevel):
 
     @property
     def looks_back(self) -> int:
-        """Where values are clipped: a crowd that moves as fast as it can is seen so. With a ``lag``
-        it is not told.
+        """Where values are clipped around clipped ones: a crowd that moves as fast as it can is
+        seen so. With a ``lag`` it is not told.
         """
-        return KEPT if self.clips and self.chain.lag == 1 else 0
+        seen = self._clips and self.chain.lag == 1 and self.calibration == "sound"
+        return LOOKED_BACK if seen else 0
 
     def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
         """The same; without an error where the crowd seems to move as fast as its clipped values
         can, so that its true mean may be anywhere further on.
         """
         found = self.crowd(support)
-        past = [slot.earlier.get(slot.number - back) for back in range(1, self.looks_back + 1)]
+        kept = slot.earlier or {}
+        past = [kept.get(slot.number - back) for back in range(1, self.looks_back + 1)]
         if self.looks_back and self._saturated(support, past):
             return Estimate(found.value, None, found.reports, reason=CLIPPED)
         return found
@@ -221,13 +225,14 @@ class GaussianStream(UserLevel):
         be told from noise.
 
         It is told by how far the mean has come from that of k slots before, k the least for which k
-        steps of ``differential_bound`` are `TELLING` errors of the difference: within two errors of
-        k steps, so at least two thirds of them.
+        steps of ``differential_bound`` are `TELLING` errors of the difference: from two errors
+        below k steps to three above, so at least two thirds of them.
 
         The error of a difference is that of two means whose noise is independent, as it is where
         other users report each time. The same users' noise carries on: that shows in the
         differences of neighbouring slots, whose median gives the error of one step, and of k steps
-        at most sqrt(k) times as much (1 - r^k <= k (1 - r)).
+        at most sqrt(k) times as much (1 - r^k <= k (1 - r)). `FEWEST` differences tell it: in the
+        first slots of a crowd the error is that of independent noise.
         """
         means = [None if sums is None else self._mean(sums) for sums in (support, *past)]
         now, *before = [each if each and each.reports else None for each in means]
@@ -238,7 +243,7 @@ class GaussianStream(UserLevel):
             if then is None:
                 continue
             noise = min(sqrt(now.standard_error**2 + then.standard_error**2), one * sqrt(back))
-            steps = back * self.clips
+            steps = back * self._clips
             if TELLING * noise <= steps:
                 return bool(-2 * noise <= abs(now.value - then.value) - steps <= 3 * noise)
         return False
@@ -254,18 +259,26 @@ class GaussianStream(UserLevel):
         """Root mean square error of a user's report in the n-th slot of its life, on the domain's
         scale, at the worst value, which was not clipped.
         """
-        lo, hi = self.domain
-        return (hi - lo) * sqrt(self.variance((slot - 1) // self.chain.lag + 1))
+        return self._unit * sqrt(self.variance((slot - 1) // self.chain.lag + 1))
 
     @property
-    def clips(self) -> float:
+    def _unit(self) -> float:
+        """What a release is off by, to first order, for noise of one length of the domain."""
+        lo, hi = self.domain
+        return hi - lo
+
+    @property
+    def _clips(self) -> float:
+        """How far a value is followed from one report to the next, as a share of the domain (of its
+        logarithm, where changes are multiplicative); 0: wherever it goes.
+        """
         bound = self.chain.bound
         return 0.0 if bound is None else bound / FIXED
 
     @property
     def clipping(self) -> str:
         lo, hi = self.domain
-        return followed(f"{self.clips * (hi - lo):.4g}") if self.clips else ""
+        return followed(f"{self._clips * (hi - lo):.4g}", self.calibration) if self._clips else ""
 
     @cached_property
     def single_error(self) -> float:
@@ -310,9 +323,12 @@ def _step_error(means: Sequence[Estimate | None]) -> float:
     return moves[len(moves) // 2] / QUARTILE if len(moves) >= FEWEST else inf
 
 
-def followed(step: str, each: str = "report") -> str:
+def followed(step: str, calibration: str, each: str = "report") -> str:
     """What a statistic is of where values are clipped to a step from report to report, in words."""
-    return (
-        f"of clipped values: one that moves by more than {step} from one {each} to the next is"
-        " followed at that speed, and the error is not of how far it is behind"
+    then = (
+        "is followed at that speed, and the error is not of how far it is behind"
+        if calibration == "sound"  # else clipped around the last value, not the last clipped one
+        else f"is off by the rest of that move in the later {each}, and the error is not of that"
     )
+    moves = f"one that moves by more than {step} from one {each} to the next"
+    return f"of clipped values: {moves} {then}"

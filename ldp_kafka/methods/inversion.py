@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Law
 
-__all__ = ["NORMAL", "Inversion", "law_ranges", "shortest"]
+__all__ = ["Inversion", "law_ranges", "shortest"]
 
-NORMAL = 1.959963984540054  # standard errors from the middle of a normal 95 % interval to its ends
 INSIDE = 0.95  # chance of a release between the quantiles
 NEAR = 1.02  # ranges of releases up to so many times as long as the shortest count as short
 LEVELS = 65  # of the values that an exact law is inverted at: 0, 1/64, ..., 1 of the domain
@@ -31,8 +30,8 @@ class Inversion(NamedTuple):
     high: NDArray[np.float64]
     """(levels,) where it ends, never falling."""
     ends: tuple[float, float]
-    """Mean release of a value at either end of the domain: a release beyond says no more than
-    that.
+    """Mean release of a value at either end of the domain, held within that end's range: a release
+    beyond says no more than that.
     """
 
     def __repr__(self) -> str:
@@ -43,11 +42,10 @@ class Inversion(NamedTuple):
         """From ranges whose ends may fall by chance: each is drawn apart to the next one that
         holds, and by one ``step`` of releases, to which values between the levels are rounded.
         """
-        return cls(
-            np.minimum.accumulate(np.asarray(low)[::-1])[::-1] - step,
-            np.maximum.accumulate(np.asarray(high)) + step,
-            ends,
-        )
+        low = np.minimum.accumulate(np.asarray(low)[::-1])[::-1] - step
+        high = np.maximum.accumulate(np.asarray(high)) + step
+        # y < c = min(ends[0], high[0]) counts as c: y >= low(x) gives low(x) <= c <= high(x)
+        return cls(low, high, (min(ends[0], float(high[0])), max(ends[1], float(low[-1]))))
 
     def limits(self, released: NDArray[np.float64]) -> tuple[Any, Any]:
         """The intervals (low, high), of the shape of what was released, inside 0..1; NaN where

@@ -15,6 +15,7 @@ from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.mechanisms.elementary import natural_exp
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_slots
 from ldp_kafka.methods.chain import RATIO
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.user_level import UserLevel
 from ldp_kafka.randomness import Randomness
 
@@ -209,16 +210,10 @@ class Sampled(UserLevel):
 
     @property
     def single_reason(self) -> str | None:
-        """A filter lags behind what it follows, by as much as that moved."""
-        return "mixed_slots"
-
-    @cached_property
-    def single_error(self) -> float:
-        """Root mean square error of the first release at the worst value, on the domain's scale."""
-        lo, hi = self.domain
-        noise = self._noise() / FIXED
-        gain = 1 / (1 + 12 * noise)
-        return float((hi - lo) * ((1 - gain) ** 2 / 4 + gain * gain * noise) ** 0.5)
+        """Why it states no error: an estimate is made of samples of several slots, and holds until
+        the next one.
+        """
+        return MIXED_SLOTS
 
     @cached_property
     def reliability(self) -> float:

@@ -18,6 +18,7 @@ from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.feedback import default_block
 from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.methods.timed import GRID, on_grid
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["PegasusLocal"]
@@ -126,7 +127,7 @@ class PegasusLocal(PerSlot):
 
     @property
     def single_reason(self) -> str | None:
-        return "mixed_slots"
+        return MIXED_SLOTS
 
     @property
     def lasting(self) -> float:

@@ -308,12 +308,12 @@ def _together(one: _Shape, other: _Shape, step: float) -> ResponseCurve:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
-    # 95 % of the releases of both shapes are in a range, so 90 % of those of each
-    ranges = []
-    for both in zip(one.releases, other.releases, strict=True):
-        pooled = np.sort(np.concatenate(both))
-        ranges.append(shortest(pooled, np.full(len(pooled), 1 / len(pooled))))
-    low, high = zip(*ranges, strict=True)
+    # in the range of a level are 95 % of the releases of each shape
+    held = [
+        [shortest(np.sort(each), np.full(len(each), 1 / len(each))) for each in shape.releases]
+        for shape in (one, other)
+    ]
+    low, high = np.min(held, axis=0)[:, 0], np.max(held, axis=0)[:, 1]
     inversion = Inversion.of(low, high, (mean[0], mean[-1]), step)
     return ResponseCurve(
         levels,

@@ -227,7 +227,9 @@ class Split(Method):
 
     @property
     def looks_back(self) -> int:
-        """As many as a coordinate's, where their sums are no more than `KEPT` integers; else 0."""
+        """As many as a coordinate's, where their sums are no more than `KEPT` integers; else 0: then
+        an interval holds wherever the crowd was.
+        """
         slots = self.each.looks_back * self.stride
         return slots if slots * self.dimension * self._width <= KEPT else 0
 
@@ -235,23 +237,16 @@ class Split(Method):
         """The means of the coordinates of those who reported them, with their errors; NaN and
         infinity where nobody did.
         """
-
-        def of(part: NDArray[np.int64], at: int) -> Estimate:
-            del at  # all have one mechanism
-            found: Estimate = self.each.crowd(part)
-            return found
-
-        return self._together(support, of)
+        return self._together(support, lambda part, _: self.each.crowd(part))
 
     def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
-        parts = {at: self._split(sums) for at, sums in slot.earlier.items()}
+        parts = {at // self.stride: self._split(sums) for at, sums in (slot.earlier or {}).items()}
+        kept = self.looks_back or not self.each.looks_back
 
         def of(part: NDArray[np.int64], at: int) -> Estimate:
-            mine = {
-                before // self.stride: every[at] for before, every in parts.items() if every[at][0]
-            }
-            turn = Slot(slot.number // self.stride, mine)
-            found: Estimate = self.each.crowd_of_slot(part, turn)
+            mine = {turn: every[at] for turn, every in parts.items() if every[at][0]}
+            told = Slot(slot.number // self.stride, mine if kept else None)
+            found: Estimate = self.each.crowd_of_slot(part, told)
             return found
 
         return self._together(support, of)

@@ -7,9 +7,10 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf, sqrt
 
-__all__ = ["Z", "error_of_mean", "student"]
+from ldp_kafka.mechanisms.base import Z
 
-Z = 1.959963984540054  # the quantile 0.975 of the normal
+__all__ = ["error_of_mean", "student"]
+
 FEW = 3  # reports below which their spread tells less than the bound
 ROOM = 0.75  # see `error_of_mean`
 

@@ -5,7 +5,6 @@ values to it, so that they need less noise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,14 +16,13 @@ from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_slots
 from ldp_kafka.methods.made import checked_factory
-from ldp_kafka.randomness import Randomness, seeded
+from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
+from ldp_kafka.randomness import Randomness
 
 __all__ = ["ThresholdPerturbation"]
 
 BINS = 32  # of the reconstructed distribution; the threshold is the upper edge of one
 ROUNDS = 40  # of expectation maximisation: of so few reports, more only fit their noise
-LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the streams whose errors are looked at
-STREAMS = 128  # of each
 CHUNK = 512  # users whose thresholds are found at a time
 
 
@@ -91,7 +89,7 @@ class ThresholdPerturbation(Method):
 
     @property
     def single_reason(self) -> str | None:
-        return "unknown_threshold"
+        return UNKNOWN_THRESHOLD
 
     @property
     def scale(self) -> float:
@@ -175,28 +173,6 @@ class ThresholdPerturbation(Method):
             guess = np.cumsum(joint, axis=0)[-1] / self.first
         bias = np.cumsum(guess[:, None, :] * self._cut, axis=2)[:, :, -1]
         return np.asarray(1 + np.argmin(bias * bias + self._noise, axis=1), np.int32)
-
-    @cached_property
-    def single_error(self) -> float:
-        """Root mean square error of one released value of a stream that does not move, on the
-        domain's scale: of a first report, or of a later one under the thresholds that such streams
-        find, at the worst of some values. Thresholds are simulated with fixed words.
-        """
-        lo, hi = self.domain
-        squares = [square for level in LEVELS for square in self._squares(level)]
-        return float((hi - lo) * max(squares) ** 0.5)
-
-    def _squares(self, level: float) -> tuple[float, float]:
-        """Mean squared errors of a first and of a later report, in lengths of the domain."""
-        drawn = self.scout.perturb(np.full(self.first * STREAMS, level), seeded(0))
-        early = np.searchsorted(self._outputs, drawn).reshape(self.first, STREAMS)
-        later = 0.0
-        for threshold, times in enumerate(np.bincount(self._thresholds(early)).tolist()):
-            if times:
-                edge = threshold / BINS
-                law = Law.of(self.mechanism.law(min(level / edge, 1.0)))
-                later += times / STREAMS * (law.mean_square(level / edge) * edge * edge)
-        return Law.of(self.scout.law(level)).mean_square(level), later
 
     def tables(self) -> list[int]:
         return [*super().tables(), self.first, *self.scout.tables()]

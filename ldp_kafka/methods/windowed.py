@@ -14,6 +14,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.base import Method, Step
 from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import Randomness, seeded
 
@@ -101,7 +102,7 @@ class Windowed(Method):
         """At an edge a release is all that is known of its slot: what it was before it was smoothed
         is not.
         """
-        return "mixed_slots" if self.windowed.smooth else self.windowed.reason
+        return MIXED_SLOTS if self.windowed.smooth else self.windowed.reason
 
     def single_limits(
         self, released: NDArray[np.float64]

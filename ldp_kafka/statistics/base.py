@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.records import Reports
 from ldp_kafka.statistics.prediction import Prediction, reporting
 
@@ -127,11 +128,11 @@ class Statistic(ABC):
         """Slots before its own whose sums say something of how far a release is off."""
         return 0
 
-    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+    def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:
         """The releases of one slot, from its merged sums; their value is None where nobody
-        reported. One that looks back is given the `Slot` too.
+        reported.
         """
-        del sums
+        del sums, slot
         return []
 
     @property
@@ -204,7 +205,8 @@ class CrowdStatistic(Statistic):
         """
         return None
 
-    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+    def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:
+        del slot
         return [self.estimate(sums) if sums[0] else Estimate(None, None, 0)]
 
     def predict(self, users: int) -> Prediction:

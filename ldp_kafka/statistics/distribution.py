@@ -60,14 +60,13 @@ class Distribution(CrowdStatistic):
     def estimate(self, sums: NDArray[np.int64]) -> Estimate:
         oracle = _oracle(self.method)
         assert isinstance(oracle, Binned), "what is unfit is not made"
-        return oracle.told(self.method.spend, sums, population=False)
+        return oracle.told(self.method.spend, sums, population=False).stated
 
     def error(self, reports: int) -> float:
-        """Where values are spread evenly: the root mean square over the bins."""
+        """The standard error where values are spread evenly: a mean over the bins."""
         oracle = _oracle(self.method)
         assert isinstance(oracle, Binned), "what is unfit is not made"
-        sums = oracle.even(self.method.spend, reports)
-        found = oracle.told(self.method.spend, sums, population=False)
+        found = self.estimate(oracle.even(self.method.spend, reports))
         return sqrt(float(np.mean(found.standard_error**2)))
 
     @property

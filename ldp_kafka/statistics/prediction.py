@@ -169,11 +169,11 @@ class ShrunkPrediction(Prediction):
 
 @dataclass(frozen=True)
 class EvenPrediction(Prediction):
-    """Of shares that are published: a root mean square error where values are spread evenly."""
+    """Of shares that are published, where values are spread evenly."""
 
     def sentence(self) -> str:
         return (
-            f"{self.statistic}: root mean square error {self.error:.4g} of a share that is"
+            f"{self.statistic}: standard error {self.error:.4g} of a share that is"
             f" published from {self.reports:,} reports (values spread evenly)"
         )
 
@@ -187,18 +187,19 @@ class ProtocolPrediction(Prediction):
     moves: tuple[tuple[str, float], ...] = ()
     publications: float = 1.0
     """Of all slots, the share in which something is published where the statistic moves least."""
-    looks: bool = True
-    """Whether reports tell in the other slots how far the statistic has moved."""
 
     def sentence(self) -> str:
         errors = ", ".join(f"{error:.4g} {name}" for name, error in self.moves)
         held = (
             f"; published in {self.publications:.0%} of slots or more, held in the others"
-            f"{'' if self.looks else ', which state no error'}"
+            f"{'' if self.error_reason is None else f', without an error ({self.error_reason})'}"
             if self.publications < 1
             else ""
         )
         return f"{self.statistic}: root mean square error, where it moves: {errors}{held}"
+
+    def unstated(self) -> None:
+        """Nothing: only what is held may state none, and `sentence` says so."""
 
 
 def reporting(method: Method, users: int) -> int:

@@ -91,12 +91,9 @@ class Selection:
         at = 0
         for one, width in zip(self.statistics, self._widths, strict=True):
             part = slice(at, at + width)
-            told = (
-                [Slot(slot, {t: np.array(each[part], np.int64) for t, each in earlier.items()})]
-                if slot is not None and one.looks_back
-                else []
-            )
-            for found in one.of_slot(given[part], *told):
+            before = {t: np.array(each[part], np.int64) for t, each in earlier.items()}
+            told = None if slot is None else Slot(slot, before)
+            for found in one.of_slot(given[part], told):
                 yield one.name, found
             at += width
 

@@ -16,7 +16,7 @@ from ldp_kafka.mechanisms import intervals
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.mechanisms.intervals import NoiseMoments, estimate_of, half_length, share_above
 from ldp_kafka.methods.protocols.oracle import Oracle
-from ldp_kafka.methods.values import Numbers
+from ldp_kafka.methods.values import Categories, Numbers
 from tests.cases import cases
 
 REPEATS = 1000
@@ -234,9 +234,32 @@ def test_protocols_state_what_a_sample_may_lack(factory):
     made = oracle.at(cost)
     reports = made.perturb(np.zeros(50), lk.randomness.seeded(3))
     sums = made.support(reports)
-    found = oracle.told(cost, sums, population=True)
+    found = oracle.told(cost, sums, population=True).stated
     assert found.value.shape == found.standard_error.shape == found.limits[0].shape == (1,)
     low, high = found.interval()
     assert low[0] == 0.0
     assert 7.1 < high[0] < 10.5  # of 50 who are low 7.1 % may be high, beside the noise
     assert found.value[0] == oracle.estimate(cost, sums, population=True).value[0]
+
+
+class TheirCategories(Theirs):
+    def __init__(self, epsilon, categories):
+        self._own = lk.MECHANISMS["grr"](epsilon=epsilon, categories=categories)
+
+
+def test_shares_that_no_report_supports_have_limits():
+    """Of a mechanism that states none: of 40 of whom none supports a category 8.8 % may be of it,
+    as Clopper and Pearson have it, which is approximated.
+    """
+    oracle = Oracle(Categories("lpu", None, 3), TheirCategories)
+    found = oracle.told(8_000_000, np.array([40, 40, 0, 0]), population=True).stated
+    low, high = found.interval()
+    assert low[0] < 0.92 and high[0] == 1.0
+    assert low[1] == 0.0 and 0.087 < high[1] < 0.1
+    assert (found.standard_error > 0.02).all()
+
+
+def test_no_error_is_further_away_than_chebyshev_has_it():
+    """Of a law with one far output the cells are wider than all else."""
+    points, chances = np.array([-1e-4, 1e-4, 1.0, -1.0]), np.array([0.5, 0.5, 1e-9, 1e-9])
+    assert half_length([(points, chances / chances.sum(), 29)]) < 20**0.5 * 1.1e-4 / 29**0.5

@@ -11,14 +11,15 @@ import pytest
 from scipy.stats import beta, binom
 
 import ldp_kafka as lk
+from ldp_kafka.mechanisms.base import Z
 from ldp_kafka.mechanisms.supporters import OfPopulation, OfReports
+from ldp_kafka.randomness import seeded
 from tests.cases import cases
 
 ORACLES = ("grr", "sue", "oue", "olh", "subset_selection", "hadamard")
 LAWS = {True: OfPopulation, False: OfReports}
 # of 95 % limits; the normal law of a variance of 30 and more is off by so much
 LEAST = 0.9495
-Z = 1.959963984540054
 
 
 @cache
@@ -204,3 +205,30 @@ def test_supporters_by_signs_are_those_of_the_category():
     counts = np.round(40 * (0.5 + (p - 0.5) * found.value))
     low, _ = OfPopulation(40, p, 0.5).limits(counts)
     assert found.interval()[0] == pytest.approx(np.clip(low, 0, 1), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("population", [True, False])
+def test_where_p_is_one_as_a_float_shares_are_as_certain_as_they_are(name, population):
+    """From some 38 nats on a category's own reports support it but for a chance below 2**-53."""
+    mechanism = lk.mechanism(name, epsilon=50.0, categories=3)
+    for n in (1, 40, 4000):
+        found = mechanism.estimate(
+            mechanism.perturb(np.zeros(n, int), seeded(1)), population=population
+        )
+        low, high = found.interval()
+        assert (low <= [1, 0, 0]).all() and (high >= [1, 0, 0]).all()
+        assert np.isfinite(found.standard_error).all()
+        chance = found.chance_above(0.5)
+        assert ((chance >= 0) & (chance <= 1)).all()
+        if n == 4000:
+            assert chance == pytest.approx([1, 0, 0], abs=1e-9)
+
+
+def test_a_threshold_that_is_a_share_is_not_below_itself():
+    """.29 * 100 is 28.999999999999996: 29 of 100 reports are not above .29."""
+    for hundredth in range(1, 100):
+        chance = OfReports(100, 1 - 1e-9, 1e-9).chance_above(
+            np.array([1.0 * hundredth]), hundredth / 100
+        )
+        assert chance < 1e-6

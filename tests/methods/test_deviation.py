@@ -9,7 +9,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.methods import deviation
+from ldp_kafka.methods import deviation, split
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.randomness import seeded
@@ -103,6 +103,53 @@ def test_an_interval_holds_in_the_slot_after_a_jump(epsilon, users):
     assert np.mean(held) > 0.92
     blind = [covers(method.crowd(sums[3, at]), truth) for at in range(repeats)]
     assert np.mean(blind) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "values"),
+    [
+        ("app", 4.0, (0.0, 1.0, 0.0, 1.0)),
+        ("app", 4.0, (0.2, 0.2, 0.8, 0.5)),
+        ("capp", 8.0, (0.2, 0.8, 0.2, 0.8)),
+    ],
+)
+def test_an_interval_holds_where_a_crowd_moved_more_than_once(name, epsilon, values):
+    """In each slot of a block. The mean of the slots before it is where the crowd never was."""
+    method = lk.method(name, epsilon=epsilon, window=4, block=4, domain=UNIT)
+    repeats, users = 80, 5000
+    sums = supports(method, np.repeat(values, users).reshape(4, users), repeats)
+    for slot, truth in enumerate(values):
+        held = [covers(of_slot(method, sums, slot, at), truth) for at in range(repeats)]
+        assert np.mean(held) > 0.86  # .95 less 3.7 standard errors
+
+
+def test_a_split_of_too_many_sums_holds_wherever_the_crowd_was(monkeypatch):
+    """A merger then gives it those of no slot before."""
+    made = {"epsilon": 4.0, "window": 4, "domain": UNIT, "inner": "app", "block": 4}
+    method = lk.method("budget_split", dimension=2, **made)
+    repeats, users = 60, 5000
+    one = supports(method.coordinate, np.repeat([0.1, 0.9], users).reshape(2, users), repeats)
+    sums = np.concatenate([one[..., :1], one, one], axis=2)
+    assert method.looks_back == 3
+    kept = [of_slot(method, sums, 1, at) for at in range(repeats)]
+    monkeypatch.setattr(split, "KEPT", 1)
+    assert method.looks_back == 0
+    for found in (kept, [of_slot(method, sums, 1, at) for at in range(repeats)]):
+        low, high = np.array([each.limits for each in found]).transpose(1, 0, 2)
+        assert ((low <= 0.9) & (high >= 0.9)).mean() > 0.88
+    blind = [method.crowd(sums[1, at]) for at in range(repeats)]
+    assert np.mean([each.limits[1][0] >= 0.9 for each in blind]) < 0.6
+
+
+@pytest.mark.parametrize("name", ["ipp", "app"])
+def test_an_error_is_no_smaller_because_its_interval_is_cut(name):
+    """Of few reports at a low budget. Feedback takes budget, and adds nothing."""
+    method, plain = feedback(name, 1.0), feedback("sw_direct", 1.0)
+    support, other = (
+        each.support(each.mechanism.perturb(np.full(100, 0.5), seeded(5)))
+        for each in (method, plain)
+    )
+    assert method.crowd(support).standard_error > plain.crowd(other).standard_error
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [("ipp", 8.0), ("app", 2.0)])

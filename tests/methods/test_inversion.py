@@ -7,16 +7,17 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import Law
-from ldp_kafka.methods import inversion
+from ldp_kafka.methods import inversion, response_curve
 from ldp_kafka.methods.inversion import Inversion, law_ranges, shortest
+from ldp_kafka.methods.response_curve import ResponseCurve
 from tests.cases import cases
 
 METHODS = ["sw_direct", "pm_direct", "sampling", "app", "capp"]
 VALUES = (0.0, 0.013, 0.1, 0.317, 0.5, 0.77, 0.999, 1.0)
 
 
-def made(name, epsilon):
-    more = {"segment": 1} if name == "sampling" else {}
+def made(name, epsilon, **more):
+    more = {"segment": 1} if name == "sampling" else more
     return lk.method(name, epsilon=epsilon, window=1, domain=(10.0, 30.0), **more)
 
 
@@ -35,10 +36,30 @@ def chance(method, value):
 
 
 @cases("name", METHODS)
-@cases("epsilon", [0.2, 1.0, 4.0, 16.0])
+@cases("epsilon", [0.2, 1.0, 4.0, 10.0, 16.0])
 @cases("value", VALUES)
 def test_each_value_is_in_its_interval_in_95_of_100_reports(name, epsilon, value):
     assert chance(made(name, epsilon), value) >= 0.9499
+
+
+@cases("epsilon", [1.0, 4.0, 8.0])
+@cases("value", VALUES)
+def test_also_where_a_report_is_one_of_two(epsilon, value):
+    assert chance(made("sw_direct", epsilon, mechanism="duchi"), value) >= 0.9499
+
+
+@cases("name", ["ipp", "app", "capp"])
+def test_where_reports_are_simulated_each_shape_of_stream_is_held(name):
+    """Of those that stay as they are 95 %, and of those that jump in every slot."""
+    method = made(name, 8.0).single
+    curve, source = ResponseCurve.of(method), lk.randomness.seeded(response_curve.WORDS)
+    for shape in (response_curve._constant, response_curve._stepping):
+        slots = response_curve._slots(method, 1)
+        levels, streams = shape(source, 1, slots)
+        released, *_ = response_curve._simulate(method, streams)
+        low, high = curve.inversion.low[levels], curve.inversion.high[levels]
+        held = (low <= released) & (released <= high)
+        assert min(held[levels == at].mean() for at in range(response_curve.LEVELS)) >= 0.95
 
 
 def test_a_range_of_fewer_reports_would_be_found(monkeypatch):

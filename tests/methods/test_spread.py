@@ -12,7 +12,8 @@ from scipy import stats
 
 import ldp_kafka as lk
 from ldp_kafka.evaluation.cgm import law
-from ldp_kafka.methods.spread import Z, error_of_mean, student
+from ldp_kafka.mechanisms.base import Z
+from ldp_kafka.methods.spread import error_of_mean, student
 from tests.cases import cases
 
 DRAWS = 3000
@@ -136,12 +137,13 @@ def test_releases_of_crowds_hold_the_truth(name):
     released = method.release(np.repeat(values[:, None], slots, axis=1), seeded(4))
     for at in (0, 19, 39):
         rows = released[:, at].reshape(300, crowd)
-        ends = np.array([crowds(method, row[:, None])[0].interval() for row in rows])
+        found = [crowds(method, row[:, None])[0] for row in rows]
+        ends = np.array([each.interval() for each in found])
         truth = values.reshape(300, crowd).mean(axis=1)
         held = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         assert held.mean() > 0.95 - 4 * (0.95 * 0.05 / 300) ** 0.5
-        narrowest = 2 * Z * 100 * sqrt(method.variance(at + 1) / crowd)
-        assert np.median(ends[:, 1] - ends[:, 0]) < 1.15 * narrowest
+        narrowest = 100 * sqrt(method.variance(at + 1) / crowd)
+        assert np.median([each.standard_error for each in found]) < 1.15 * narrowest
 
 
 def test_a_vector_has_it_coordinate_by_coordinate():
@@ -167,3 +169,43 @@ def test_a_geometric_mean_has_the_interval_of_its_logarithm():
     assert np.log(found.value / low) == pytest.approx(away, rel=0.1)
     assert low * high == pytest.approx(found.value**2)
     assert found.standard_error == pytest.approx((high - low) / (2 * Z))
+
+
+@cases("shares", [(-30.0, 30.0), (40.0, 45.0), (-40.0, -45.0)])
+def test_intervals_of_means_are_cut_to_the_domain(shares):
+    """Where the truth lies. Their errors are not."""
+    for change, domain in (("additive", (-50.0, 50.0)), ("multiplicative", (2.0, 100.0))):
+        method = made("cgm", horizon=10, change=change, domain=domain)
+        found = method.crowd(method.support(np.array(shares)))
+        low, high = found.interval()
+        assert domain[0] <= low <= high <= domain[1]
+        assert found.standard_error > 100 or change == "multiplicative"
+    vector = lk.method("cgm_vector", epsilon=1.0, delta=1e-5, horizon=9, dimension=2, diameter=4.0)
+    found = vector.crowd(vector.support(np.column_stack([shares, shares])))
+    low, high = found.interval()
+    assert ((low >= -2) & (low <= high) & (high <= 2)).all()
+
+
+@cases("value", [1.0, 31.6, 1000.0])
+def test_one_user_s_interval_is_of_the_logarithm_where_changes_are_multiplicative(value):
+    """It has the value unless the normal noise is beyond its quantiles, so in 95 of 100 reports."""
+    method = lk.method(
+        "cgm", epsilon=20.0, delta=1e-3, horizon=1, change="multiplicative", domain=(1.0, 1000.0)
+    )
+    noise = np.log(1000.0) * sqrt(method.variance(1))
+    quantiles = np.array([-Z - 0.01, -Z + 0.01, 0.0, Z - 0.01, Z + 0.01])
+    low, high = method.single_limits(value * np.exp(noise * quantiles))
+    holds = (low <= value * (1 + 1e-9)) & (value * (1 - 1e-9) <= high)
+    assert holds.tolist() == [value == 1.0, True, True, True, value == 1000.0]
+
+
+@cases("epsilon", [2.0, 6.0, 12.0])
+def test_one_user_s_error_is_that_of_the_log_normal_law(epsilon):
+    method = lk.method(
+        "cgm", epsilon=epsilon, delta=1e-3, horizon=1, change="multiplicative", domain=(10.0, 30.0)
+    )
+    noise = np.log(3.0) * sqrt(method.variance(1))
+    normal = np.linspace(-12, 12, 24001) + 2 * noise
+    chances = stats.norm.pdf(normal) * 1e-3
+    square = chances @ (30.0 * np.exp(noise * normal) - 30.0) ** 2
+    assert method.single_error == pytest.approx(sqrt(square), rel=1e-4)

@@ -80,18 +80,3 @@ def test_thresholds_do_not_depend_on_the_order_in_which_a_cpu_adds(epsilon, doma
 def test_wrong_first(wrong, error):
     with pytest.raises(error, match="first"):
         lk.method("topl", epsilon=1.0, window=3, domain=UNIT, first=wrong)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 8.0, 60.0])
-def test_the_error_of_one_release_is_that_of_the_thresholds_found(epsilon):
-    """Not that of the noise of the whole domain, which no report has: 20 times as much at epsilon
-    0.5 and a window of 10.
-    """
-    method = lk.method("topl", epsilon=epsilon, window=5, first=10, domain=(0.0, 1.0))
-    users, worst = 1500, 0.0
-    for level in (0.0, 0.25, 0.5, 0.75, 1.0):
-        released = method.release(np.full((users, 14), level), lk.randomness.seeded(5))
-        squares = (released - level) ** 2
-        for phase in (squares[:, :10], squares[:, 10:]):
-            worst = max(worst, float(phase.mean()) ** 0.5)
-    assert method.single_error == pytest.approx(worst, rel=0.1)

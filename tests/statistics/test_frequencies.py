@@ -63,3 +63,11 @@ def test_expected_supports_are_those_of_the_law(name):
     truth = np.array([0.5, 0.25, 0.25, 0.0, 0.0])
     found = mechanism.estimate_support(mechanism.expected(truth, 2**30)).value
     assert found == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("users", [1000, 10_000])
+def test_plan_has_an_error_of_many_categories(name, users):
+    """The expected sums of rows are rounded one by one, and may say more than all reports."""
+    method = lk.method("lpu", epsilon=8.0, window=10, categories=100, mechanism=name)
+    assert 0 < STATISTICS["frequencies"](method).predict(users).error < 1

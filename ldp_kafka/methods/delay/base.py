@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State, micro
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_number, strangers
+from ldp_kafka.mechanisms.base import Z, as_array, check_epsilon, check_number, strangers
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.base import check_slots
 from ldp_kafka.methods.contexts import contexts_of
@@ -23,7 +23,7 @@ from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
 from ldp_kafka.methods.description import Description
-from ldp_kafka.methods.inversion import NORMAL
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.values import FIXED, Numbers
 from ldp_kafka.randomness import Randomness, use_of
 
@@ -436,12 +436,12 @@ class DelayMethod(Description):
         """Why its releases state no error, a word of `ldp_kafka.methods.unstated.UNSTATED`; None
         where each slot's value has a noise of its own, whose law says how far the value can be.
         """
-        return "mixed_slots"
+        return MIXED_SLOTS
 
     @cached_property
     def half_width(self) -> float:
         """Half the length of the 95 % interval around a slot's noisy value, in lengths of the
-        domain, where a slot has one; see `SumNoise.half_width`.
+        domain: of methods whose `reason` is None alone; see `SumNoise.half_width`.
         """
         adder: SumNoise = getattr(self, "adder")  # noqa: B009 - of those whose values have noise
         return float(adder.half_width / FIXED)
@@ -509,7 +509,7 @@ class DelayMethod(Description):
         inside, half = self._inside(looks), self.half_width * (hi - lo)
         low = np.minimum(np.maximum(inside - half, lo), values)
         high = np.maximum(np.minimum(inside + half, hi), values)
-        errors = np.where(np.isnan(values), np.nan, half / NORMAL)
+        errors = np.where(np.isnan(values), np.nan, half / Z)
         return Closed(first, values, errors, low, high)
 
     def _inside(self, released: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -45,9 +45,10 @@ class Season:
 
     Notes
     -----
-    What is released of a slot, less the mean of the last ``length`` releases, is its place's height
+    What is released of a slot, less the mean of each place's last release, is its place's height
     above the level plus noise: what else there is in the stream, a level and its slow moves, is in
-    both. A Kalman filter a place follows it, from the first whole period on. It sees nothing but
+    both. Places that never had a release, such as the days on which a shop is closed, are left out.
+    A Kalman filter a place follows it, from the first whole period on. It sees nothing but
     releases, so it costs no privacy; by + - * / alone, places added in order.
 
     Parameters
@@ -75,14 +76,16 @@ class Season:
         place = piece.first % self.length
         looks, seen = window.ring("s_looks"), window.ring("s_seen")
         looks[place] = np.where(piece.known, piece.released, looks[place])
+        again = seen[place].copy()  # a whole period has passed
         seen[place] |= piece.known
+        count = np.maximum(np.count_nonzero(seen, axis=0), 1)
         total = looks[0].copy()
         for one in looks[1:]:
             total += one
-        known = piece.known & seen.all(axis=0)
+        known = piece.known & (again | seen.all(axis=0))
         height, spent = window.at("s_height", place), window.at("s_known", place)
         doubt = UNKNOWN - spent + GROWTH  # kept as what is known of it, 0 at first
-        gain = doubt / (doubt + piece.variance * (1 + 1 / self.length))
-        moved = height + gain * (piece.released - total / self.length - height)
+        gain = doubt / (doubt + piece.variance * (1 + 1 / count))
+        moved = height + gain * (piece.released - total / count - height)
         window.put("s_height", place, np.where(known, moved, height))
         window.put("s_known", place, np.where(known, UNKNOWN - doubt * (1 - gain), spent))

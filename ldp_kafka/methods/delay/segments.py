@@ -241,7 +241,7 @@ class SegmentMean(DelayMethod):
                     for at in range(newest - number + 1)
                 ]
                 found = self.smoother.smooth(window, pieces, commit=0)[0]
-                shape[:] = found
+                shape[:3] = found  # the fourth is kept, so that states of earlier versions load
             share = (due - first + 0.5) / length
             bend = 6 * share * (1 - share)
             out = shape[0] + share * (shape[2] - shape[0])

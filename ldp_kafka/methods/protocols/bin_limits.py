@@ -7,8 +7,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.mechanisms.base import Z
 from ldp_kafka.mechanisms.reconstruction import Band
-from ldp_kafka.methods.protocols.oracle import TWO_SIDED
 
 __all__ = ["BinLimits"]
 
@@ -38,7 +38,7 @@ class BinLimits:
     together beside an edge, where what is most likely (EM) splits them between two bins.
 
     The mean score of n reports is off by its sample variance, with Wilson's terms (JASA 1927) for
-    what so few reports may not have shown: of a share, Wilson's interval is just that.
+    what so few reports may not have shown, not divided by 1 + z^2 / n: wider than his.
     """
 
     def __init__(self, mechanism: Band, bins: int, reports: int) -> None:
@@ -66,7 +66,7 @@ class BinLimits:
             for each in (low, high)
         ]
         noise = sum(sqrt(each / self._reports) for each in square)
-        return float((self._law * (high - low)).sum()) + TWO_SIDED * noise
+        return float((self._law * (high - low)).sum()) + Z * noise
 
     def _scores(self, at: int, width: float) -> tuple[Floats, Floats]:
         """Scores (outputs,) of a bin's lower and of its upper limit."""
@@ -108,5 +108,5 @@ def _mean(scores: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     n = int(counts.sum())
     mean = (scores * counts).sum(1) / n
     square = np.maximum((scores * scores * counts).sum(1) / n - mean * mean, 0.0)
-    unseen = TWO_SIDED / (2 * n) * (scores.max(1) - scores.min(1))
-    return mean, TWO_SIDED * (np.sqrt(square / n + unseen * unseen) + unseen)
+    unseen = Z / (2 * n) * (scores.max(1) - scores.min(1))
+    return mean, Z * (np.sqrt(square / n + unseen * unseen) + unseen)

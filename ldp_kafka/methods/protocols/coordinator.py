@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from functools import partial
 from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
+from ldp_kafka.mechanisms.chances import chance_above
 from ldp_kafka.mechanisms.projection import norm_sub
-from ldp_kafka.methods.protocols.oracle import TWO_SIDED
+from ldp_kafka.methods.protocols.distributions import Binned
+from ldp_kafka.methods.protocols.oracle import Told
 from ldp_kafka.methods.protocols.processing import GAIN, Merging, Processing
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.rules import Rule
@@ -29,10 +32,7 @@ __all__ = [
     "Coordinator",
     "Fixed",
     "Released",
-    "Told",
     "Verdict",
-    "cut",
-    "joined",
 ]
 
 Reports = tuple[int, NDArray[np.int64]]
@@ -54,19 +54,10 @@ class Verdict(NamedTuple):
     """The squared error that a publication is expected to have; NaN as above."""
 
 
-class Told(NamedTuple):
-    """What the reports of a phase tell."""
-
-    found: Estimate
-    """What is decided by."""
-    stated: Estimate
-    """What is released, with the error that holds."""
-
-
 class Released(NamedTuple):
     """What one slot releases."""
 
-    found: Estimate
+    estimate: Estimate
     """Values, errors and limits (d,); `reports` are those of both phases."""
     strategy: str
     """``publish`` or ``approximate``."""
@@ -83,16 +74,11 @@ class Coordinator(ABC):
 
     Notes
     -----
-    A publication that is released as it is has the error of its reports, or of both phases'
-    (`Merging`). Whatever else is released, what is held, smoothed or projected, has an interval
-    from itself to the limits that the slot's own reports give: those of its publication, else of
-    its first phase. Earlier slots are not in it, since a stream may have moved in this one. Where
-    nobody has reported in a slot nothing is known of it, and no error is stated.
-
-    What is held does not depend on the noise of the slot, so its interval needs the one-sided
-    limits of 95 %: a truth above what is held is missed on one side alone. Of all intervals that
-    hold for every stream it is the narrowest, in expectation, where the truth is what is held
-    (Pratt, JASA 1961). Two-sided limits would be 1.18 times as wide there.
+    A publication that is released as it is has the error of its reports. Whatever else is released,
+    what is held, merged, smoothed or projected, has an interval from itself to the limits that the
+    slot's own reports give: those of its publication, else of its first phase. Earlier slots are
+    not in it, since a stream may have moved in this one. Where nobody has reported in a slot
+    nothing is known of it, and no error is stated.
     """
 
     def __init__(self, terms: Terms, processing: Processing) -> None:
@@ -130,7 +116,8 @@ class Coordinator(ABC):
 
     def release(self, sums: NDArray[np.int64] | None) -> Released:
         """What the slot that was decided last releases, given the merged sums of its second phase,
-        None without reports: then what was released last stands, with an error of its own.
+        None without reports: then what was released last stands, with an interval to phase one's
+        limits, or no error where nobody reported.
         """
         if self.slot is None:
             raise ValueError("a slot must be decided before it is released")
@@ -151,12 +138,15 @@ class Coordinator(ABC):
             value = self._smooth(value)
         if self.processing.norm_sub:
             value = norm_sub(value)
+        bounds = self.terms.oracle.bounds
+        if made is None:
+            stated = Estimate(value, None, 0, reason=NO_REPORTS)
+        elif np.array_equal(value, made.stated.value):
+            stated = within_bounds(made.stated, bounds)
+        else:
+            stated = within_bounds(reaching(value, made.stated, bounds), bounds)
         strategy = APPROXIMATE if reports is None else PUBLISH
-        stated = Estimate(value, None, 0, None, NO_REPORTS) if made is None else made.stated
-        if reports is None or not np.array_equal(value, stated.value):
-            past = reports is None and self.processing.smooth != "kalman"
-            stated = joined(value, stated, self.terms.oracle.one_sided if past else 1.0)
-        return Released(cut(stated._replace(reports=number), *self.terms.oracle.bounds), strategy)
+        return Released(stated._replace(reports=number), strategy)
 
     def saved(self) -> dict[str, Any]:
         """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
@@ -180,7 +170,8 @@ class Coordinator(ABC):
         had none, and is forgotten where this one has none: it would stand still meanwhile.
         """
         self.slot = saved["slot"]
-        self.value, self._held = np.array(saved["value"]), np.array(saved["held"])
+        held = (saved.get("shares") or {}).get("value", saved["held"])  # of bins, by older versions
+        self.value, self._held = np.array(saved["value"]), np.array(held)
         smoothed = saved["smoothed"]
         if smoothed is not None and self.processing.smooth == "exponential":
             self._smoothed = np.array(smoothed)
@@ -192,13 +183,11 @@ class Coordinator(ABC):
 
     def _told(self, cost: int, sums: NDArray[np.int64]) -> Told:
         """What at least one report tells."""
-        oracle, population = self.terms.oracle, self.terms.population
-        found = oracle.estimate(cost, sums, population=population)
-        return Told(found, oracle.told(cost, sums, population=population))
+        return self.terms.oracle.told(cost, sums, population=self.terms.population)
 
     def _observe(self, told: Told) -> None:
-        """Tell the tracker, where the estimate states its error."""
-        if self.slot is not None and told.stated.standard_error is not None:
+        """Tell the tracker; not of bins, which are not smoothed."""
+        if self.slot is not None and not isinstance(self.terms.oracle, Binned):
             self.tracker.observe(self.slot, told.stated.value, told.stated.standard_error)
 
     @abstractmethod
@@ -275,7 +264,7 @@ class Adaptive(Coordinator):
     def _noise(self, found: Estimate) -> float:
         """The mean variance of the first phase's estimate."""
         if self.terms.oracle.empirical:
-            return float(np.mean(found.standard_error**2))
+            return float(np.mean(found.square))
         return self.terms.oracle.variance(self.terms.first) / found.reports
 
     def _use(self, amount: int, reports: int) -> tuple[int, float]:
@@ -308,20 +297,22 @@ class Adaptive(Coordinator):
         self.rule.restore(saved["rule"])
 
 
-def joined(value: NDArray[np.float64], stated: Estimate, sides: float) -> Estimate:
+def reaching(value: NDArray[np.float64], stated: Estimate, bounds: tuple[float, float]) -> Estimate:
     """A value (d,) that is not what the reports of its slot state, with an interval from it to
-    their limits, of which a share ``sides`` is needed.
+    their limits; how likely the truth is above a threshold is what they say.
     """
-    if stated.standard_error is None:
-        return stated._replace(value=value)
-    low, high = (end + (1 - sides) * (stated.value - end) for end in stated.interval())
+    low, high = stated.interval()
     low, high = np.minimum(low, value), np.maximum(high, value)
-    return Estimate(value, (high - low) / (2 * TWO_SIDED), stated.reports, (low, high))
+    return stated._replace(
+        value=value,
+        standard_error=(high - low) / (2 * Z),
+        limits=(low, high),
+        chance_above=partial(chance_above, stated, bounds=bounds),
+        variance=None,
+    )
 
 
-def cut(found: Estimate, least: float, most: float) -> Estimate:
+def within_bounds(found: Estimate, bounds: tuple[float, float]) -> Estimate:
     """The same with limits cut to where the truth must lie."""
-    if found.standard_error is None:
-        return found
-    low, high = (np.clip(end, least, most) for end in found.interval())
+    low, high = (np.clip(end, *bounds) for end in found.interval())
     return found._replace(limits=(low, high))

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.mechanisms.reconstruction import Band, reconstruct
 from ldp_kafka.methods.protocols.bin_limits import BinLimits
-from ldp_kafka.methods.protocols.oracle import TWO_SIDED, Oracle
+from ldp_kafka.methods.protocols.oracle import Oracle, Told
 from ldp_kafka.methods.values import Numbers
 
 __all__ = ["Binned", "check_bins"]
@@ -30,8 +30,6 @@ class Binned(Oracle):
     shares of reports in ``bins`` equal groups of the mechanism's outputs, so both phases must have
     one budget a report, as where users are divided.
     """
-
-    one_sided = 1.0  # not all of its limits is noise
 
     def __init__(self, values: Numbers, factory: Callable[..., Any], bins: int) -> None:
         super().__init__(values, factory)
@@ -53,7 +51,7 @@ class Binned(Oracle):
         return sums
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Shares of the reports, with the standard errors of a sample."""
+        """Shares of the reports, with the standard errors of a sample: what is decided by."""
         del cost, population
         n, outputs = int(sums[0]), len(sums) - 1
         group = np.arange(outputs) * self.bins // outputs
@@ -64,22 +62,24 @@ class Binned(Oracle):
         """Of a report's group, where all are alike; infinite without a mechanism."""
         return (1 - 1 / self.bins) / self.bins if self.has(cost) else inf
 
-    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Shares (bins,) of the values in bins of the domain, most likely behind at least one
-        report (EM), with limits that hold for those who report as for a population (`BinLimits`).
+    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Told:
+        """Stated are the shares (bins,) of the values in bins of the domain, most likely behind at
+        least one report (EM), with limits that hold for those who report as for a population
+        (`BinLimits`).
 
         EM takes values to be spread evenly over its bins; with half of each of ours as one, values
         that are not are found too: at 3 nats and 8 bins the error is half as large. Many that lie
         close together beside the edge of two bins are split between both, however many report.
         """
-        del population
         mechanism, n = self.at(cost), int(sums[0])
         fine = reconstruct(mechanism, sums, bins=self.bins * PARTS, smooth=False).shares
         value = fine.reshape(self.bins, PARTS).sum(1)
-        low, high = self._limits(cost, n).of(sums[1:])
-        error = (high - low) / (2 * TWO_SIDED)
+        # sorted: of reports that no values make the lower one can be the higher
+        low, high = np.sort(self._limits(cost, n).of(sums[1:]), axis=0)
+        error = (high - low) / (2 * Z)
         limits = np.clip(np.minimum(low, value), 0, 1), np.clip(np.maximum(high, value), 0, 1)
-        return Estimate(value, error, n, limits)
+        found = self.estimate(cost, sums, population=population)
+        return Told(found, Estimate(value, error, n, limits))
 
     def _limits(self, cost: int, reports: int) -> BinLimits:
         """Those for about so many reports: one for each power of four."""

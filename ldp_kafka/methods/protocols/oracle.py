@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,10 @@ from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
 from ldp_kafka.mechanisms.intervals import NoiseMoments, estimate_of
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
-__all__ = ["INPUTS", "TWO_SIDED", "Oracle", "scalar"]
+__all__ = ["INPUTS", "Oracle", "Told", "scalar"]
 
 # where a law is looked at: a mechanism is noisiest at an end or in the middle
 INPUTS = tuple(np.linspace(0, 1, 9).tolist())
-TWO_SIDED = 1.959963984540054  # standard errors: 95 % of a normal law lie within them
 KEPT = 1024  # mechanisms that are kept, one a budget; what is dropped is built again
 
 
@@ -29,7 +28,18 @@ def scalar(found: Estimate) -> Estimate:
     """An estimate (1,) of a mean as one of numbers."""
     limits = None if found.limits is None else (found.limits[0][0], found.limits[1][0])
     error = None if found.standard_error is None else float(found.standard_error[0])
-    return Estimate(float(found.value[0]), error, found.reports, limits, found.reason)
+    return found._replace(
+        value=float(found.value[0]), standard_error=error, limits=limits, variance=None
+    )
+
+
+class Told(NamedTuple):
+    """What the reports of a phase tell."""
+
+    found: Estimate
+    """What is decided by."""
+    stated: Estimate
+    """What is released, with the error that holds."""
 
 
 class Oracle:
@@ -45,8 +55,6 @@ class Oracle:
     """Whether values are numbers."""
     empirical: bool
     """Whether the variance of an estimate is the one found; else it follows from the mechanism."""
-    one_sided: ClassVar[float] = 1.6448536269514722 / TWO_SIDED
-    """How much nearer a limit is that is missed by 5 % on its side, not by half of that."""
 
     def __init__(self, values: Numbers | Categories, factory: Callable[..., Any]) -> None:
         self.values = values
@@ -87,23 +95,19 @@ class Oracle:
         return sums
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Means or frequencies (d,) with their standard errors (d,) from the merged sums of at
-        least one report of ``cost``; d = 1 for numbers. It is what is decided by: `told` is what is
-        released.
+        """Means or frequencies (d,) with their errors (d,) from the merged sums of at least one
+        report of ``cost``; d = 1 for numbers.
         """
-        found = self._found(cost, sums, population=population)
-        return found._replace(standard_error=np.sqrt(found.square))
-
-    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """The same estimate, with the error that holds."""
-        return self._found(cost, sums, population=population)
-
-    def _found(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        made = self.at(cost).estimate_support(sums, population=population)
-        if population and self.numeric and made.limits is None:  # a mechanism of somebody else's
-            noise = NoiseMoments(self.variance(cost) / self.length**2)
-            square = made.standard_error**2 * made.reports
-            made = estimate_of(made.value, square, made.reports, noise, population=True)
+        mechanism = self.at(cost)
+        made = mechanism.estimate_support(sums, population=population)
+        if population and made.limits is None:  # a mechanism of somebody else's
+            n, (lo, hi) = made.reports, self.bounds
+            noise = NoiseMoments(
+                self.variance(cost) / (hi - lo) ** 2
+                if self.numeric
+                else mechanism.estimate_support(sums).square * n
+            )
+            made = estimate_of(made.value, made.square * n, n, noise, population=True)
         found = self.values.estimate(made)
         return found._replace(
             value=np.atleast_1d(np.asarray(found.value, np.float64)),
@@ -112,6 +116,11 @@ class Oracle:
             and (np.atleast_1d(found.limits[0]), np.atleast_1d(found.limits[1])),
             variance=np.atleast_1d(np.asarray(found.square, np.float64)),
         )
+
+    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Told:
+        """What is decided by, and what is released: here they are one."""
+        found = self.estimate(cost, sums, population=population)
+        return Told(found, found)
 
     def variance(self, cost: int) -> float:
         """Variance of one report's estimate, given the values, on their scale: for categories the
@@ -139,12 +148,6 @@ class Oracle:
                 "oracle must state its variance(frequency): a protocol that adapts weighs it"
             )
         return found
-
-    @property
-    def length(self) -> float:
-        """Of the domain: 1 for frequencies."""
-        lo, hi = self.bounds
-        return hi - lo
 
     @property
     def prior(self) -> NDArray[np.float64]:

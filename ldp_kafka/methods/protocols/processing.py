@@ -95,7 +95,7 @@ class Merging:
         """Both phases' estimates (d,) of one slot in one. The mean over coordinates decides the
         weights, so that frequencies go on to sum to what they do.
         """
-        mine, fresh = (float(np.mean(each.standard_error**2)) for each in (first, second))
+        mine, fresh = (float(np.mean(each.square)) for each in (first, second))
         k = self.inflation
         both = k * mine + fresh
         share = fresh / both if both > 0 else 0.0

@@ -71,7 +71,7 @@ class Trace:
             reports,
             spent,
             intervals,
-            np.array([one.found.reason or "" for one in released], np.str_),
+            np.array([one.estimate.reason or "" for one in released], np.str_),
         )
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ RUNS, QUICK_RUNS = 600, 24
 """
 QUICK_STREAMS, QUICK_USERS = ("jump", "all in one"), (1, 30, 300)
 
-Told = Callable[[int], None]
+Progress = Callable[[int], None]
 """Is told how many groups of cells are done."""
 
 
@@ -58,14 +58,12 @@ def extent(only: Sequence[str] = (), *, quick: bool = False, runs: int | None = 
     ----------
     only : names of methods, or METHOD/STATISTIC; none: all
     quick : two streams, no large crowds, and so few runs that bounds prove little
-    runs : of each cell
+    runs : of each cell, at least 2
 
     Raises
     ------
-    ConfigurationError : a name of ``only`` is none of these, or there are no two runs
+    ConfigurationError : a name of ``only`` is none of these
     """
-    if runs is not None and runs < 2:
-        raise ConfigurationError("--runs must be at least 2")
     subjects = tuple(chosen(only))
     if quick:
         plain = tuple(each for each in subjects if only or each.method == each.base)
@@ -93,7 +91,9 @@ def _names(subject: Subject) -> set[str]:
     }
 
 
-def measure(asked: Extent, *, seed: int = 1, jobs: int = 1, told: Told | None = None) -> list[Row]:
+def measure(
+    asked: Extent, *, seed: int = 1, jobs: int = 1, progress: Progress | None = None
+) -> list[Row]:
     """The rows of what is asked for; whatever ``jobs``, the same.
 
     Parameters
@@ -106,8 +106,8 @@ def measure(asked: Extent, *, seed: int = 1, jobs: int = 1, told: Told | None = 
     with _Pool(jobs) as run:
         for done, each in enumerate(run(make, asked.groups), 1):
             found += each
-            if told is not None:
-                told(done)
+            if progress is not None:
+                progress(done)
     return found
 
 
@@ -161,11 +161,11 @@ class Evaluated(NamedTuple):
 
 
 def evaluated(
-    asked: Extent, *, seed: int = 1, jobs: int = 1, told: Told | None = None
+    asked: Extent, *, seed: int = 1, jobs: int = 1, progress: Progress | None = None
 ) -> Evaluated:
     """The cells that are asked for, as `measure` has it."""
     start = time.monotonic()
-    rows = measure(asked, seed=seed, jobs=jobs, told=told)
+    rows = measure(asked, seed=seed, jobs=jobs, progress=progress)
     notes = left_out(asked, time.monotonic() - start)
     return Evaluated(
         as_plain(rows), claims(rows, estimates=asked.runs < RUNS), notes, page(rows, notes)

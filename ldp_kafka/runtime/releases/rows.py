@@ -43,7 +43,6 @@ COLUMNS: dict[str, Column] = {
     "standard_error": Column("number", "of the value", optional=True),
     "low": Column("number", "lower end of the 95 % interval", optional=True),
     "high": Column("number", "its upper end", optional=True),
-    "error_reason": Column("text", "a word for why a value has no error", optional=True),
     "reports": Column("whole", "how many it was made of"),
     "strategy": Column("text", "the method, or publish or approximate"),
     "reliability": Column("number", "of a user: how much of the value is its own", optional=True),
@@ -51,6 +50,7 @@ COLUMNS: dict[str, Column] = {
     "error": Column("number", "of an event: how likely it is wrong", optional=True),
     "guarantee": Column("text", "JSON: the release's guarantee"),
     "round": Column("text", "JSON: what a coordinator decided by", optional=True),
+    "error_reason": Column("text", "a word for why a value has no error", optional=True),
 }
 """In their order."""
 KEY = ("topology", "statistic", "slot", "subject", "position")
@@ -81,13 +81,13 @@ def rows_of(release: Release) -> Iterator[Row]:
         "subject": release.user or "",
         "slot_start": release.start,
         "slot_end": release.end,
-        "error_reason": release.error_reason,
         "reports": release.reports,
         "strategy": release.strategy,
         "reliability": release.reliability,
         "above": event.get("above"),
         "guarantee": _text(release.guarantee),
         "round": None if release.round is None else _text(release.round),
+        "error_reason": release.error_reason,
     }
     numbers = len(release.value) if isinstance(release.value, list) else max(1, len(labels))
     for at in range(numbers):

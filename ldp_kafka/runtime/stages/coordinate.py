@@ -181,7 +181,7 @@ class Coordinate:
         rounds.spend(Spent(found.slot, found.reports, second, found.cost))
         for slot in [slot for slot in rounds.second if slot <= found.slot]:
             del rounds.second[slot]
-        estimate = scalar(released.found) if self.method.protocol.scalar else released.found
+        estimate = scalar(released.estimate) if self.method.protocol.scalar else released.estimate
         told = rounds.told(self.method.protocol, found, second)
         if self.processing.on:  # who reads it must know: projected shares, for one, are biased
             told["postprocess"] = self.processing.on

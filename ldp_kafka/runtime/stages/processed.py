@@ -50,13 +50,13 @@ class Processed:
         self, coordinator: Coordinator, slot: int, sums: Mapping[int, Sequence[int]]
     ) -> list[Record]:
         """The records of one slot, later than those before, from the sums of its phase: where
-        nobody has reported what stands is released, with an error of its own.
+        nobody has reported what stands is released, without an error.
         """
         first = sums.get(FIRST)
         coordinator.decide(slot, None if first is None else np.array(first, np.int64))
         released = coordinator.release(None)
         told = {"postprocess": self.processing.on}
-        return self.publisher.of_round(slot, released.found, released.strategy, told)
+        return self.publisher.of_round(slot, released.estimate, released.strategy, told)
 
 
 def processed(topology: Topology, publisher: Publisher) -> Processed | None:

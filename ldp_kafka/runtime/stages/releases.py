@@ -134,7 +134,8 @@ class Publisher:
         reports = 0 if value is None else found.reports
         made = self._release(slot, ABOVE, value=value, error=None, interval=None, reports=reports)
         wrong = [_told(each) for each in error] if isinstance(error, list) else _told(error)
-        return [replace(made, event={ABOVE: self.above, "error": wrong})]
+        event = {ABOVE: self.above, "error": wrong}
+        return [replace(made, event=event, error_reason=found.reason)]
 
     def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
         if found.value is None:

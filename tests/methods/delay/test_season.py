@@ -44,6 +44,26 @@ def test_a_place_s_height_is_what_a_kalman_filter_says():
             assert season.level(window, at) == pytest.approx(height[at], abs=1e-15)
 
 
+def test_a_place_without_values_stops_no_learning():
+    """A shop that is closed on one day of three, by hand: the mean is of the other two."""
+    season, variance = Season(3), 0.01
+    window = Rows(state_of(season, 1), np.arange(1))
+    looks, doubt, height = {0: 0.2, 1: 0.6, 3: 0.3, 4: 0.5}, [UNKNOWN] * 2, [0.0] * 2
+    for slot in range(6):
+        known = np.array([slot in looks])
+        look = looks.get(slot, 9.0)
+        season.learn(window, Piece(slot, 1, np.array([look]), np.array([variance]), known))
+        if slot in (3, 4):
+            at = slot - 3
+            before = doubt[at] + GROWTH
+            gain = before / (before + variance * 1.5)
+            height[at] = gain * (look - (look + looks[3 if at else 1]) / 2)
+        for at in range(2):
+            assert season.level(window, at) == pytest.approx(height[at], abs=1e-15)
+    assert min(np.abs(height)) > 0
+    assert season.level(window, 2) == 0
+
+
 @cases("setting", ["batch", "sliding"])
 @cases("name", ["segment_mean", "naive"])
 def test_it_makes_releases_better(setting, name):

@@ -33,7 +33,7 @@ def intervals(told, oracle, cost, place, reports, repeats=12):
         values = PLACES[place](rng, reports)
         answers = oracle.at(cost).perturb(values, lk.randomness.seeded(seed))
         truth = np.histogram(values, BINS, (0, 1))[0] / reports
-        estimate = told(cost, oracle.support(cost, answers), population=False)
+        estimate = told(cost, oracle.support(cost, answers), population=False).stated
         found.append((truth, estimate.value, *estimate.interval()))
     return np.moveaxis(np.array(found), 1, 0)
 
@@ -80,7 +80,21 @@ def test_scores_keep_to_their_side_for_every_value(kind):
         assert (high[deep] < 1.6).all() and (low[deep] > 0.2).all()
 
 
-def test_of_a_share_unseen_they_are_wilsons():
+def test_reports_that_no_values_make_have_an_error_above_0():
+    """All on the output whose lower limit of a bin is most above its upper one."""
+    oracle, cost = oracle_of(2.0)
+    limits = BinLimits(oracle.at(cost), BINS, 4**9)
+    over = limits._low - limits._high
+    counts = np.zeros(over.shape[1] + 1, np.int64)
+    counts[[0, 1 + int(over.max(0).argmax())]] = 4**9 + 1
+    low, high = limits.of(counts[1:])
+    assert (low > high).any()
+    found = oracle.told(cost, counts, population=False).stated
+    assert (found.standard_error > 0).all()
+    assert (found.limits[0] <= found.limits[1]).all()
+
+
+def test_of_a_share_unseen_they_are_wider_than_wilsons():
     """No report supports a bin: its upper limit is z^2 / n above what the score has anyway."""
     mechanism = oracle_of(8.0)[0].at(8_000_000)
     limits = BinLimits(mechanism, BINS, 400)

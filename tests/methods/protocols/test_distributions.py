@@ -57,8 +57,8 @@ def test_a_publication_is_what_em_finds():
     assert coordinator.decide(0, mechanism.histogram(reports)).request is None
     found = coordinator.release(None)
     expected = mechanism.distribution(reports, bins=16, smooth=False).shares
-    assert np.array_equal(found.found.value, expected.reshape(8, 2).sum(1))
-    assert found.found.value[:4].sum() > 0.9
+    assert np.array_equal(found.estimate.value, expected.reshape(8, 2).sum(1))
+    assert found.estimate.value[:4].sum() > 0.9
 
 
 @cases("name", ["lpu", "lpa"])
@@ -83,13 +83,29 @@ def test_a_coordinator_of_distributions_goes_on_from_what_was_saved(name):
         assert a.request == b.request
         second = None if a.request is None else sums
         found, other = plain.release(second), moved.release(second)
-        assert found.strategy == other.strategy and found.found.reason == other.found.reason
+        assert found.strategy == other.strategy and found.estimate.reason == other.estimate.reason
         for each in ("value", "standard_error", "limits"):
-            assert np.array_equal(getattr(found.found, each), getattr(other.found, each))
+            assert np.array_equal(getattr(found.estimate, each), getattr(other.estimate, each))
         saved = json.loads(json.dumps(moved.saved(), allow_nan=False))
         moved = protocol.coordinator()
         moved.restore(saved)
         assert moved.saved() == plain.saved()
+
+
+def test_a_state_of_the_version_before_goes_on():
+    """That held the shares of bins beside the state, whose own ``held`` stayed what it began as."""
+    protocol, shares = made("lpa"), [0.6, 0.4, 0, 0, 0, 0, 0, 0]
+    begun = protocol.coordinator().saved()
+    saved = {
+        **begun,
+        "law": [0.001] * 8,
+        "tracker": {**begun["tracker"], "now": None},
+        "shares": {"value": shares, "error": [0.1] * 8, "noise": 0.002},
+    }
+    moved = protocol.coordinator()
+    moved.restore(json.loads(json.dumps(saved)))
+    moved.decide(1, None)
+    assert moved.release(None).estimate.value.tolist() == shares
 
 
 @cases("name", ["lbd", "lba"])

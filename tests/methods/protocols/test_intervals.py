@@ -4,21 +4,22 @@ after a jump, and whatever was made of publications.
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 import pytest
+from scipy.stats import binom
 
+from ldp_kafka.mechanisms import GeneralizedRandomizedResponse as GRR
 from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.methods.protocols import coordinator
-from ldp_kafka.methods.protocols.coordinator import joined
-from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.coordinator import reaching
+from ldp_kafka.methods.protocols.oracle import scalar
+from ldp_kafka.statistics import above
 from tests.cases import cases
 from tests.depth import depth
 from tests.methods.protocols.rounds import drawn
 from tests.methods.protocols.streams import ADAPTIVE, ALL
 
-NORMAL = NormalDist()
 SLOTS = np.arange(160)
 SCENES = {
     "still": np.full(160, 0.2),
@@ -81,46 +82,72 @@ def test_intervals_hold_where_few_report(name, scene):
     assert not missing(shares_covered(name, scene, 300, [{}], seeds=depth(6, 60)))
 
 
-def without_looking(value, stated, sides):
+def without_looking(value, stated, bounds):
     """What stands has a tenth of the width: the reports of the slot are not believed."""
-    del sides
+    del bounds
     return Estimate(value, stated.standard_error / 10, stated.reports)
 
 
-def half_way(value, stated, sides):
-    return joined(value, stated, sides / 2)
+def half_way(value, stated, bounds):
+    """Limits that are missed by half of all, not by 5 %."""
+    low, high = ((end + stated.value) / 2 for end in stated.interval())
+    return reaching(value, stated._replace(limits=(low, high)), bounds)
 
 
 @cases("mutant", [without_looking, half_way])
 def test_intervals_that_do_not_hold_are_found(mutant, monkeypatch):
-    monkeypatch.setattr(coordinator, "joined", mutant)
+    monkeypatch.setattr(coordinator, "reaching", mutant)
     kinds = {kind for kind, _ in missing(shares_covered("lpa", "jump", 5_000, [{}], seeds=3))}
     assert kinds & {"held", "held after a jump"}
 
 
-@cases("away", [0.0, 0.3, 1.0, 2.5, 8.0])
-def test_what_is_held_has_the_narrowest_interval_that_holds_for_every_stream(away):
-    """Of a normal estimate x: missed with 5 %, exactly, wherever the truth is, and never where it
-    is what is held. There the expected width is 2 (z Phi(z) + phi(z)) = 3.33 standard errors with
-    z = 1.645 (Pratt, JASA 1961), not 3.92.
+@cases("population", [True, False])
+@cases(
+    ("epsilon", "users", "truth", "held"),
+    [
+        (1.0, 400, 0.0, 0.02),
+        (1.0, 400, 0.01, 0.05),
+        (1.0, 400, 1.0, 0.95),
+        (8.0, 50, 0.0, 0.04),
+        (8.0, 50, 0.02, 0.04),
+    ],
+)
+def test_what_is_held_has_limits_that_hold(population, epsilon, users, truth, held):
+    """Of skewed limits, too, that are cut at 0 or 1: by the exact law of how many reports support
+    a category.
     """
-    steps = 20_000
-    x = away + np.array([NORMAL.inv_cdf((i + 0.5) / steps) for i in range(steps)])
-    low, high = joined(np.zeros(1), Estimate(x, np.ones(steps), 1), Oracle.one_sided).interval()
-    covered = np.mean((low <= away) & (away <= high))
-    assert covered == (1.0 if away == 0 else pytest.approx(0.95, abs=1e-4))
-    if away == 0:
-        z = NORMAL.inv_cdf(0.95)
-        wanted = 2 * (z * 0.95 + NORMAL.pdf(z))
-        assert np.mean(high - low) == pytest.approx(wanted, abs=1e-3)
-        assert wanted == pytest.approx(3.33, abs=0.005)
+    mechanism = GRR(epsilon, 5)
+    p, q = (mechanism.law(0).probabilities()[at] for at in (0, 1))
+    some = round(truth * users)
+    number = np.arange(users + 1)
+    if population:
+        law = binom.pmf(number, users, q + (p - q) * truth)
+    else:
+        law = np.convolve(binom.pmf(number, some, p), binom.pmf(number, users - some, q))
+        law = law[: users + 1]
+    sums = np.concatenate([[users], number])
+    stated = AffineSupport(p, q).estimate(sums, population=population)
+    low, high = reaching(np.full(users + 1, held), stated, (0.0, 1.0)).interval()
+    assert law[(low <= truth) & (truth <= high)].sum() > 0.945
+
+
+def test_the_event_of_what_is_held_is_by_the_reports_of_the_slot():
+    """A mean or share of .5 is held, and the slot's reports say that the truth is about .15."""
+    seen = Estimate(np.array([0.15]), np.array([0.025]), 90)
+    mean = scalar(reaching(np.array([0.5]), seen, (0.0, 1.0)))
+    assert above(mean, 0.3, (0.0, 1.0)) == (1, pytest.approx(1.0, abs=1e-8))
+    support = np.array([900, 135])
+    seen = AffineSupport(1 - 1e-9, 1e-9).estimate(support, population=True)
+    shares = reaching(np.array([0.5]), seen, (0.0, 1.0))
+    assert above(shares, 0.3, (0.0, 1.0)) == ([1], [pytest.approx(1.0, abs=1e-8)])
+    assert above(shares, 0.15, (0.0, 1.0)).error[0] == pytest.approx(0.5, abs=0.02)
 
 
 def test_an_error_is_that_of_limits_before_they_are_cut():
-    found = joined(np.array([-0.2]), Estimate(np.array([0.1]), np.array([0.2]), 9), 1.0)
+    found = reaching(np.array([-0.2]), Estimate(np.array([0.1]), np.array([0.2]), 9), (0.0, 1.0))
     low, high = found.interval()
     assert (low[0], high[0]) == pytest.approx((0.1 - 1.96 * 0.2, 0.1 + 1.96 * 0.2), abs=1e-4)
-    cut = coordinator.cut(found, 0.0, 1.0)
+    cut = coordinator.within_bounds(found, (0.0, 1.0))
     assert cut.limits[0] == 0.0 and cut.limits[1] == high[0]
     assert cut.standard_error == found.standard_error == pytest.approx(0.2)
     assert cut.value == -0.2

@@ -49,10 +49,21 @@ def test_only_some(only, expected):
     assert len(asked.subjects) > len(expected)
 
 
-@cases("only, runs", [(("nothing",), None), (("sw_direct/frequencies",), None), ((), 1)])
-def test_what_there_is_not_is_refused(only, runs):
-    with pytest.raises(ConfigurationError, match=r"--only|--runs"):
-        extent(only, runs=runs)
+@cases("only", [("nothing",), ("sw_direct/frequencies",)])
+def test_what_there_is_not_is_refused(only):
+    with pytest.raises(ConfigurationError, match=r"--only"):
+        extent(only)
+
+
+def test_the_seed_is_the_one_that_is_given(monkeypatch, capsys):
+    """0, too; numpy refuses those below."""
+    seeds, made = [], table.Evaluated([], [], [], "")
+    monkeypatch.setattr(table, "evaluated", lambda _, **given: seeds.append(given["seed"]) or made)
+    for given in ([], ["--seed", "0"], ["--seed", "7"]):
+        assert main(["evaluate", "coverage", "--quick", "--only", "naive", "--json", *given]) == 0
+    assert seeds == [1, 0, 7]
+    assert main(["evaluate", "coverage", "--seed", "-1"]) == 2
+    assert "--seed" in capsys.readouterr().err
 
 
 def test_several_processes_make_the_same_rows(monkeypatch):
@@ -61,7 +72,7 @@ def test_several_processes_make_the_same_rows(monkeypatch):
     asked = extent(("naive/per_stream", "sw_direct/mean"), quick=True, runs=3)
     asked = asked._replace(subjects=asked.subjects[:2])
     done = []
-    rows = repr(measure(asked, told=done.append))
+    rows = repr(measure(asked, progress=done.append))
     assert repr(measure(asked, jobs=2)) == rows
     assert repr(measure(asked, seed=2)) != rows
     assert done == list(range(1, len(list(asked.groups)) + 1))

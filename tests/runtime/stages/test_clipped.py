@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.methods.estimates import Slot
-from ldp_kafka.methods.gaussian_stream import KEPT
+from ldp_kafka.methods.gaussian_stream import LOOKED_BACK
 from ldp_kafka.methods.unstated import CLIPPED
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime.log import Message
@@ -93,7 +93,7 @@ def test_a_crowd_that_jumps_has_no_error_until_it_has_come():
     means = jump(10, 40, 0.4)
     found = released(made, means)
     noise = 2**0.5 * error_of(made.method)
-    assert next(k for k in range(1, KEPT) if 6 * noise <= k * STEP) == 5
+    assert next(k for k in range(1, LOOKED_BACK) if 6 * noise <= k * STEP) == 5
     flagged = flags(found)
     assert sum(flagged[14:30]) >= 13
     assert not any(flagged[:11] + flagged[35:])
@@ -113,7 +113,7 @@ def test_the_same_users_are_seen_sooner():
             noise.append(r * noise[-1] + dice.normal(0, error * (1 - r * r) ** 0.5))
         means = jump(25, slots, 0.4) + np.array(noise)
         sums = [np.array(support(method, mean, error)) for mean in means]
-        seen = [clipped(method, sums[max(at - KEPT, 0) : at + 1]) for at in range(slots)]
+        seen = [clipped(method, sums[max(at - LOOKED_BACK, 0) : at + 1]) for at in range(slots)]
         false += sum(seen[:25])
         late.append(seen[25:].index(True))
     assert np.mean(late) < 2.5
@@ -138,13 +138,24 @@ def test_what_does_not_clip_has_one():
     assert make_merge(made).looks_back == 0
 
 
+def test_as_published_it_is_not_told():
+    """Values are clipped around the last raw ones: a jump is there a slot later, not step by
+    step.
+    """
+    made = topology(more=f", differential_bound: {STEP}, calibration: published")
+    assert make_merge(made).looks_back == 0
+    assert not any(flags(released(made, jump(10, 40, 0.4))))
+    assert "off by the rest" in made.method.clipping
+    assert "followed at that speed" in topology().method.clipping
+
+
 def test_noise_alone_is_no_movement():
     """300 streams at rest, their noise independent: six errors apart is rare, whatever is
     compared.
     """
     made = topology()
     method, dice = made.method, np.random.default_rng(2)
-    past = KEPT + 1
+    past = LOOKED_BACK + 1
     for _ in range(300):
         means = dice.normal(0.5, error_of(method), past)
         sums = [np.array(support(method, mean, error_of(method))) for mean in means]
@@ -156,7 +167,7 @@ def test_it_is_seen_through_noise():
     method, dice = topology().method, np.random.default_rng(3)
     seen = 0
     for _ in range(300):
-        means = dice.normal(0.3 + STEP * np.arange(KEPT + 1), error_of(method))
+        means = dice.normal(0.3 + STEP * np.arange(LOOKED_BACK + 1), error_of(method))
         sums = [np.array(support(method, mean, error_of(method))) for mean in means]
         seen += clipped(method, sums)
     assert seen > 0.9 * 300
@@ -175,11 +186,12 @@ def test_a_crash_changes_nothing():
 
 
 def test_what_is_kept_has_an_end():
-    """As many slots as are looked at."""
+    """The slots that are looked at, and what else is in their slot shards."""
     made = topology()
     stage = make_merge(made)
     state = stage.fresh()
-    for slot in range(3 * KEPT):
+    size = state.sums.size
+    for slot in range(3 * size):
         sums = tuple(support(made.method, 0.5, error_of(made.method)))
         stage.fold(state, [Message(slot, -1, encode_json(Partial(0, slot, 0, sums)))])
-    assert len(state.sums.kept) == KEPT
+    assert LOOKED_BACK <= len(state.sums.kept) < LOOKED_BACK + size
