@@ -52,10 +52,21 @@ RAWS = {
 NOW = 987_654_321_000  # as loud as the values
 
 # the parameters by which users' values come in; all others are public
-DATA = {"streams", "users", "value", "values"}
+DATA = {"streams", "users", "value", "values", "wanted"}
 # what was made of reports, and public numbers
 MADE = ("answers", "points", "released", "report", "reports", "scores", "step", "support")
-NUMBERS = ("bins", "cost", "frequency", "iterations", "levels", "n", "phase", "population", "slots")
+NUMBERS = (
+    "bins",
+    "cost",
+    "frequencies",
+    "frequency",
+    "iterations",
+    "levels",
+    "n",
+    "phase",
+    "population",
+    "slots",
+)
 PUBLIC = dict.fromkeys((*MADE, *NUMBERS, "smooth", "start", "tolerance"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import seeded
-
-if TYPE_CHECKING:
-    from ldp_kafka.methods.feedback import Feedback
 
 __all__ = ["SETTLED", "TURNS", "Deviations"]
 
@@ -46,8 +43,8 @@ class Deviations(NamedTuple):
     """
 
     @classmethod
-    def of(cls, method: Feedback) -> Deviations:
-        """Those of a method, simulated with fixed words.
+    def of(cls, method: Any) -> Deviations:
+        """Those of a `Feedback`, simulated with fixed words.
 
         Notes
         -----
@@ -122,7 +119,7 @@ class _Off(NamedTuple):
     """E[report^2 | aim]."""
 
     @classmethod
-    def of(cls, method: Feedback) -> _Off:
+    def of(cls, method: Any) -> _Off:
         laws = [Law.of(method.mechanism.law(x)) for x in (0.0, 0.5, 1.0)]
         first = [law.mean() for law in laws]
         zero, half, one = (law.mean_square() for law in laws)

@@ -227,7 +227,7 @@ class Split(Method):
 
     @property
     def looks_back(self) -> int:
-        """As many as a coordinate's, where their sums are no more than `KEPT` integers; else 0: then
+        """As many as a coordinate's, where their sums are no more than `KEPT` integers; else 0, and
         an interval holds wherever the crowd was.
         """
         slots = self.each.looks_back * self.stride

@@ -89,7 +89,9 @@ def test_it_is_what_a_topology_publishes(method, statistic, seen):
         if release.value is None:
             continue
         slot = release.slot - released.START
-        columns = (release.value, release.standard_error, *release.confidence_interval)
+        interval = release.confidence_interval or (np.nan, np.nan)
+        error = np.nan if release.standard_error is None else release.standard_error
+        columns = (release.value, error, *interval)
         for at, of in enumerate(one.numbers):
             value, error, low, high = (
                 each[at] if isinstance(each, list) else each for each in columns
@@ -101,7 +103,7 @@ def test_it_is_what_a_topology_publishes(method, statistic, seen):
     assert mine.keys() == theirs.keys()
     assert len(mine) >= SLOTS - 3
     for place, numbers in theirs.items():
-        assert mine[place] == pytest.approx(numbers, abs=1e-12), place
+        assert mine[place] == pytest.approx(numbers, abs=1e-12, nan_ok=True), place
 
 
 def made(one, stream, users, seed):
@@ -151,24 +153,24 @@ def test_kinds_of_users_are_judged_by_themselves():
 
 
 def test_held_slots_and_those_after_a_jump_are_cells_of_their_own():
-    """lsp publishes one slot in four; a window after the jump is no part of the others."""
-    rows = cells(subject("lsp", "mean"), "jump", 30, runs=4, seed=1)
+    """A window after the jump is no part of the others."""
+    rows = cells(subject("lba", "mean"), "jump", 30, runs=4, seed=1)
     numbers = {row.slots: row.numbers for row in rows}
     assert numbers["after the jump"] == 4 * 4
-    assert numbers["held"] > numbers["published"] > 0
+    assert min(numbers["held"], numbers["published"]) > 0
     assert sum(numbers.values()) >= 4 * (SLOTS - 3)
 
 
 def test_a_curators_streams_are_runs():
-    rows = cells(subject("segment_mean", "per_stream"), "constant", 1, runs=50, seed=1)
+    rows = cells(subject("naive", "per_stream"), "constant", 1, runs=50, seed=1)
     assert sum(row.runs for row in rows) == 50
     assert sum(row.numbers for row in rows) == 50 * SLOTS
 
 
 TWINS = {
     HOLDS: lambda found: found,
-    NARROW: lambda found: found._replace(standard_error=found.standard_error / 2),
-    WIDE: lambda found: found._replace(standard_error=3 * found.standard_error),
+    NARROW: lambda found: found._replace(standard_error=found.standard_error / 2, limits=None),
+    WIDE: lambda found: found._replace(standard_error=3 * found.standard_error, limits=None),
     NULL: lambda found: found._replace(standard_error=None, limits=None, reason="jumps_unseen"),
 }
 
@@ -176,8 +178,12 @@ TWINS = {
 @cases("verdict", TWINS)
 def test_broken_twins_of_a_method_are_called_what_they_are(verdict, monkeypatch):
     """Whose standard error is halved, or tripled, or not stated."""
-    right = Mean.estimate
-    monkeypatch.setattr(Mean, "estimate", lambda self, sums: TWINS[verdict](right(self, sums)))
+    right = Mean.of_slot
+    monkeypatch.setattr(
+        Mean,
+        "of_slot",
+        lambda *given: [TWINS[verdict](each) if each.reports else each for each in right(*given)],
+    )
     [row] = cells(subject("sw_direct (laplace)", "mean"), "constant", 40, runs=60, seed=1)
     monkeypatch.undo()
     assert row.verdict == verdict
