@@ -52,7 +52,7 @@ RAWS = {
 NOW = 987_654_321_000  # as loud as the values
 
 # the parameters by which users' values come in; all others are public
-DATA = {"deviation", "streams", "users", "value", "values", "wanted"}
+DATA = {"streams", "users", "value", "values"}
 # what was made of reports, and public numbers
 MADE = ("answers", "points", "released", "report", "reports", "scores", "step", "support")
 NUMBERS = (

@@ -1,5 +1,7 @@
 """How far the mean aim of a crowd can be from its mean value, where deviations are fed back."""
 
+# ruff: noqa: SLF001 - a `Feedback` is simulated, step by step
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -65,9 +67,9 @@ class Deviations(NamedTuple):
         for turn in range(turns):
             remembered = method.remembered(state, rows, turn)
             some = remembered.reshape(LEVELS, users)[:, :MOVED]
-            table = [_means(method.aim(some + level)) for level in levels.tolist()]
+            table = [_means(method._aim(some + level)) for level in levels.tolist()]
             moved.append([[table[now][was] for now in range(LEVELS)] for was in range(LEVELS)])
-            aims = method.aim(values + remembered)
+            aims = method._aim(values + remembered)
             away = _means((aims - values).reshape(LEVELS, users))
             first, second = _moments(aims.reshape(LEVELS, users))
             spread = max(s - m * m for m, s in zip(first, second, strict=True))
@@ -81,7 +83,7 @@ class Deviations(NamedTuple):
             highs.append(list(most))
             doubts.append(doubt * (users / min(users, MOVED)) ** 0.5)
             worst = max(worst, *off.worst(aims.reshape(LEVELS, users)))
-            method.report(state, rows, turn, values, remembered, source)
+            method._report(state, rows, turn, values, remembered, source)
         return cls(lows, highs, moved, doubts, worst)
 
     def limits(

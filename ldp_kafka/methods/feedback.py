@@ -73,7 +73,7 @@ class Feedback(PerSlot):
         """L and u."""
         return self._low, self._high
 
-    def aim(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _aim(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """What is perturbed for x + D (n,)."""
         return np.clip(wanted, self._low, self._high)
 
@@ -105,9 +105,9 @@ class Feedback(PerSlot):
         phase: int = 0,
     ) -> NDArray[Any]:
         deviation = self.remembered(state, rows, turn)
-        return self.report(state, rows, slot, values, deviation, randomness, phase)
+        return self._report(state, rows, slot, values, deviation, randomness, phase)
 
-    def report(
+    def _report(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -118,7 +118,7 @@ class Feedback(PerSlot):
         phase: int = 0,
     ) -> NDArray[Any]:
         """Answers (n,) for values and D; may use ``deviation`` up."""
-        aim = self.aim(values + deviation)
+        aim = self._aim(values + deviation)
         answers = self._draw(
             state,
             rows,
