@@ -48,8 +48,9 @@ def refused(
     """
     marks = world.marks()
     configure(world, topic, setting, value)
-    # a worker that a fault before this one has ended may have to come back first
-    minded = world.until(lambda: world.heard(marks, topic, words), 60)
+    # a worker that a fault before this one has ended may have to come back first: on a busy machine
+    # that took more than a minute
+    minded = world.until(lambda: world.heard(marks, topic, words), 120)
     for other in then:
         configure(world, topic, setting, other)
         world.pause(world.random.uniform(1, 3))
