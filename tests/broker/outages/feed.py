@@ -71,6 +71,11 @@ class Steady(Taken):
                 self._put(subject, partition, encode(Tick((START + self.slot + 12) * HOUR)))
         assert self.producer.flush(120) == 0, "the broker did not take the input"
 
+    def per_slot(self, subject: Subject) -> int:
+        """Messages of a slot, over all partitions: each ends with a tick."""
+        partitions = subject.flow.topology.input.partitions
+        return (subject.users if subject.singles else PARTS * partitions) + partitions
+
     def _run(self) -> None:
         try:
             begin, step = time.monotonic(), 0

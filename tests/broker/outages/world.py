@@ -95,10 +95,23 @@ class World:
         """Slots that its newest release is behind its input."""
         return START + self.feed.slot - max(released(subject), default=0)
 
+    def follows(self, subject: Subject) -> bool:
+        """Whether releases come, and the raw log is folded in every partition: a release comes of
+        one partition, too, while the other is still with a worker that has left.
+        """
+        group = self.ask.group(subject)
+        ours = sum(worker.runs for worker in subject.edges)
+        return (
+            self.behind(subject) < BEHIND
+            and group.state == "Stable"
+            and len(group.members) == ours
+            and self.ask.left(subject) < BEHIND * self.feed.per_slot(subject)
+        )
+
     def calm(self, seconds: float = CALM, limit: float = 120.0) -> None:
         """Wait until every topology follows its input, and for so long after that."""
         for subject in self.subjects:
-            follows = lambda subject=subject: self.behind(subject) < BEHIND  # noqa: E731
+            follows = lambda subject=subject: self.follows(subject)  # noqa: E731
             self.until(follows, f"{subject.flow.topology.name} follows its input", limit)
         if not self.warm:
             self.warm = time.time()
