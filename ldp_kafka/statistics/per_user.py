@@ -63,15 +63,14 @@ class PerUser(SingleStatistic):
         return power_sums(index) if self.shrinks else ()
 
     def read(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
-        return self._shrunk(batch, totals) if self.shrinks else self._as_reported(batch)
+        if not self.shrinks:
+            return self._as_reported(batch)
+        return self._drawn(batch, self._crowd(totals).apply(batch.values))
 
     def read_singles(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
         if not self.shrinks:
             return self._as_reported(batch)
         return self._drawn(batch, self._crowd(totals).apply_each(batch.values))
-
-    def _shrunk(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
-        return self._drawn(batch, self._crowd(totals).apply(batch.values))
 
     def _drawn(self, batch: Reports, shrunk: Shrunk) -> Singles:
         """The error is that of users as a whole, and the interval each user's own: what its report

@@ -132,22 +132,15 @@ class Publisher:
             return []
         value, error = above(found, self.above, self.bounds[statistic])
         reports = 0 if value is None else found.reports
-        made = self._release(slot, ABOVE, value=value, error=None, interval=None, reports=reports)
+        made = self._release(slot, ABOVE, value, reports)
         wrong = [_told(each) for each in error] if isinstance(error, list) else _told(error)
         event = {ABOVE: self.above, "error": wrong}
         return [replace(made, event=event, error_reason=found.reason)]
 
     def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
         if found.value is None:
-            return self._release(slot, statistic, value=None, error=None, interval=None, reports=0)
-        made = self._release(
-            slot,
-            statistic,
-            value=_plain(found.value),
-            error=None,
-            interval=None,
-            reports=found.reports,
-        )
+            return self._release(slot, statistic, None, 0)
+        made = self._release(slot, statistic, _plain(found.value), found.reports)
         if found.standard_error is None:
             return replace(made, error_reason=found.reason)
         return replace(
@@ -160,22 +153,14 @@ class Publisher:
         self, statistic: str, slots: list[int], found: Singles, users: Sequence[str | None]
     ) -> Iterator[Record]:
         def common(slot: int) -> Release:
-            return self._release(slot, statistic, value=None, error=None, interval=None, reports=1)
+            return self._release(slot, statistic, None, 1)
 
         written = write_user_releases(common, slots, found, users)
         for slot, user, value in zip(slots, users, written, strict=True):
             yield self._keyed(statistic, slot, user, value)
 
-    def _release(
-        self,
-        slot: int,
-        statistic: str,
-        *,
-        value: Any,
-        error: Any,
-        interval: Any,
-        reports: int,
-    ) -> Release:
+    def _release(self, slot: int, statistic: str, value: Any, reports: int) -> Release:
+        """Of which no error is stated."""
         start, end = (iso(at * self.slot_ms) for at in (slot, slot + 1))
         return Release(
             self.topology,
@@ -184,8 +169,8 @@ class Publisher:
             end,
             statistic,
             value,
-            error,
-            interval,
+            None,
+            None,
             reports,
             self.method,
             {**self.guarantee, "epsilon": None} if self.twice else self.guarantee,
