@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
-from ldp_kafka.mechanisms.base import Estimate, check_epsilon
+from ldp_kafka.mechanisms.base import Estimate, Z, check_epsilon
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.deviation import SETTLED, TURNS, Deviations
 from ldp_kafka.methods.estimates import Slot
@@ -18,8 +18,6 @@ from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["AccumulatedPerturbation", "Feedback", "IterativePerturbation", "default_block"]
-
-Z = 1.959963984540054  # of a 95 % interval
 
 
 def default_block(epsilon: float, window: int) -> int:

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.methods import deviation, split
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.randomness import seeded
 
 UNIT = (0.0, 1.0)
-Z = 1.959963984540054
 
 
 def feedback(name, epsilon, **own):
