@@ -112,13 +112,14 @@ def published(
     for at, values in enumerate(runs):
         start = START + at * (values.shape[1] + gap)
         there = _there(values)
-        ids = [f"u{first + at}-{user}" for user in range(len(values))]
+        ids = Ids.of(f"u{first + at}-{user}" for user in range(len(values)))
         for slot in range(values.shape[1]):
             who = np.flatnonzero(there[:, slot])
             if len(who):
-                named = Ids.of([ids[user] for user in who.tolist()])
                 times = np.full(len(who), 1000 * (start + slot))
-                log.append(encode(Events(named, times, np.ascontiguousarray(values[who, slot]))))
+                log.append(
+                    encode(Events(ids.take(who), times, np.ascontiguousarray(values[who, slot])))
+                )
             else:
                 log.append(encode(Tick(1000 * (start + slot + 1) - 1)))
         end = start + values.shape[1]
