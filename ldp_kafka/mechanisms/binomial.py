@@ -88,13 +88,15 @@ def _solve(k: Floats, n: Floats, alpha: float) -> Floats:
     """
     log_alpha = natural_log(np.asarray(alpha))
     p = k / n * _exp(np.maximum(log_alpha / k, -1000.0) - 1)
+    going = np.ones(len(p), np.bool_)
     for _ in range(_STEPS):
         fraction = _fraction(*_of_one(k, n - k + 1, p))
         tail = _log_mass(k, n, p) + natural_log((1 - p) * fraction)
         step = (log_alpha - tail) * (1 - p) * fraction / k
         less = _one_less_exp(-np.maximum(step, 0))
-        p += p * (less / (1 - less))
-        if (step <= 1e-12).all():
+        p += np.where(going, p * (less / (1 - less)), 0.0)
+        going &= step > 1e-12
+        if not going.any():
             break
     return p
 
@@ -121,11 +123,12 @@ def _of_one(*parts: Floats) -> tuple[Any, ...]:
 
 
 def _fraction(a: Any, b: Any, x: Any) -> Any:
-    """Of arrays, or of floats: the same operations in the same order; of an array as many as its
-    slowest number needs.
+    """Of arrays (m,), or of floats: the same operations in the same order, for each number as many
+    as it needs. Beyond them rounding errors grow.
     """
     c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
     value = d
+    found, left = np.empty(np.shape(x)), np.arange(np.size(x))
     for m in range(1, _TERMS):
         for numerator in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
@@ -135,8 +138,14 @@ def _fraction(a: Any, b: Any, x: Any) -> Any:
             c = _away(1 + numerator / c)
             value = value * (c * d)
         close = abs(c * d - 1) < 1e-13
-        if close if isinstance(close, bool) else close.all():
-            return value
+        if isinstance(close, bool):
+            if close:
+                return value
+        elif close.any():
+            found[left[close]] = value[close]
+            if close.all():
+                return found
+            a, b, x, c, d, value, left = (each[~close] for each in (a, b, x, c, d, value, left))
     raise ArithmeticError("the continued fraction did not converge: too many trials")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +54,9 @@ class OfPopulation(NamedTuple):
         )
         few = k * (n - k) / n < NORMAL_FROM
         if few.any():
-            low[few] = binomial.lower(k[few], n, ALPHA)
-            high[few] = binomial.upper(k[few], n, ALPHA)
+            number = k[few].astype(np.intp)
+            at = np.where(2 * number <= n, number, number - n - 1)
+            low[few], high[few] = (limits[at] for limits in _exact_limits(n))
         return self._frequency(low), self._frequency(high)
 
     def standard_error(self, supporters: Floats, limits: tuple[Floats, Floats]) -> Floats:
@@ -207,6 +209,14 @@ class OfReports(NamedTuple):
         """Third central moment over variance."""
         p, q = f * self.p * (1 - self.p), (1 - f) * self.q * (1 - self.q)
         return np.asarray((p * (1 - 2 * self.p) + q * (1 - 2 * self.q)) / np.maximum(p + q, TINY))
+
+
+@lru_cache(maxsize=1024)
+def _exact_limits(n: int) -> tuple[Floats, Floats]:
+    """Limits of s for n reports, of the numbers of supporters that are near 0, and near n."""
+    near = np.arange(min(n, int(2 * NORMAL_FROM)) + 1.0)
+    k = np.unique(np.concatenate([near, n - near]))
+    return binomial.lower(k, n, ALPHA), binomial.upper(k, n, ALPHA)
 
 
 def _population_skew(s: Floats) -> Floats:

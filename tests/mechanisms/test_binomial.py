@@ -22,6 +22,17 @@ def test_bounds_are_scipys(n, alpha):
     np.testing.assert_allclose(one_by_one, low, rtol=2e-9)
 
 
+@pytest.mark.parametrize("n", [2, 40, 300, 10**6, 10**9])
+def test_a_bound_is_the_same_beside_others(n):
+    """To the bit; a continued fraction that goes on for another number's sake drifts away, and of
+    10^9 trials it never came to an end.
+    """
+    k = np.unique(np.clip([*range(60), *range(n - 60, n + 1)], 0, n))
+    for bound in (lower, upper):
+        alone = [float(bound(each, n, 0.025)) for each in k.tolist()]
+        assert bound(k, n, 0.025).tolist() == alone
+
+
 def test_coverage_by_the_definition():
     """For every p, the bounds miss it with probability at most alpha: the sum over all outcomes, no
     sampling.
