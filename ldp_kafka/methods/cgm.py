@@ -188,7 +188,8 @@ class CorrelatedGaussian(GaussianStream):
     def clipping(self) -> str:
         if self.change == "additive":
             return super().clipping
-        return followed(f"a factor of {1 + self.differential_bound:.4g}", self.calibration)
+        of = followed(f"a factor of {1 + self.differential_bound:.4g}", self.calibration)
+        return f"{of}; a mean of users is their geometric mean"
 
     @property
     def _unit(self) -> float:

@@ -29,7 +29,8 @@ __all__ = ["GaussianStream", "followed"]
 # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to
 # a variance
 STEPS = 2**7
-TELLING = 6  # see `GaussianStream._saturated`: of noise alone it is so once in 15,000 slots
+# see `GaussianStream._saturated`: of the noise of users who stay it is so once in 15,000 slots
+TELLING = 6
 LOOKED_BACK = 32  # slots whose means are looked at
 FEWEST = 10  # differences of means that tell how far noise moves them
 QUARTILE = 0.6744897501960817  # of the normal: the median of its absolute values
@@ -232,7 +233,9 @@ class GaussianStream(UserLevel):
         other users report each time. The same users' noise carries on: that shows in the
         differences of neighbouring slots, whose median gives the error of one step, and of k steps
         at most sqrt(k) times as much (1 - r^k <= k (1 - r)). `FEWEST` differences tell it: in the
-        first slots of a crowd the error is that of independent noise.
+        first slots of a crowd the error is that of independent noise. Where other users take the
+        place of all at once, their noise is new: for some slots that can be taken for a crowd that
+        moves, since nothing tells who has reported.
         """
         means = [None if sums is None else self._mean(sums) for sums in (support, *past)]
         now, *before = [each if each and each.reports else None for each in means]
