@@ -18,6 +18,8 @@ __all__ = ["OfPopulation", "OfReports", "between"]
 ALPHA = 0.025  # at each end
 # variance of a number of supporters from which on it is as good as normal: tests have the coverage
 NORMAL_FROM = 30.0
+FARTHEST = 64.0  # square of a normal number beyond which its density is none: `natural_exp`
+ROOT_OF_TWO_PI = 2.5066282746310002
 MOST = 128  # values of m that a probability is summed over
 SIGMAS, MORE = 6.0, 6.0  # of a law, about its mean: what lies beyond is below 1e-6
 MARGIN = 2.0**-20  # of a report: limits that are truths are written with 15 digits
@@ -158,12 +160,20 @@ class OfReports(NamedTuple):
         return self._masses(k, m)[0]
 
     def _normal(self, k: Floats, m: Floats) -> Floats:
-        """P[k supporters | m] up to a factor, by the normal law and its first correction."""
+        """P[k supporters | m] by the normal law and its first correction, or by the exact one where
+        the variance at this m is small.
+        """
         f = m / self.n
-        deviation = np.sqrt(self._moment(f))
+        variance = self._moment(f)
+        deviation = np.sqrt(np.maximum(variance, NORMAL_FROM))
         z = (k - self.n * (self.q + (self.p - self.q) * f)) / deviation
         skewed = 1 + self._skew(f) / deviation / 6 * (z * z - 3) * z
-        return np.asarray(natural_exp(-z * z / 2) / deviation * np.maximum(skewed, 0.0))
+        mass = np.where(z * z < FARTHEST, natural_exp(-z * z / 2), 0.0) * np.maximum(skewed, 0.0)
+        found = np.asarray(mass / (ROOT_OF_TWO_PI * deviation))
+        few = variance < NORMAL_FROM
+        if few.any():
+            found[few] = self._exact(k[few], m[few])
+        return found
 
     def _least(self, k: Floats, near: Floats) -> Floats:
         """The least m (m,) with which at least k supporters have probability above ALPHA, n where

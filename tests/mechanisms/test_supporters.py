@@ -173,15 +173,15 @@ def posterior(n, p, q, population, threshold):
 
 
 @cases("population", [True, False])
-@cases("n", [1, 5, 40, 300])
+@cases("n", [1, 5, 40, 125, 300])
 @cases("name", ["grr", "oue", "hadamard"])
 def test_chances_are_those_of_bayes_rule(name, n, population):
     """Of numbers of supporters that are likelier than one in 100,000; the normal law of many is
     off by some thousandths.
     """
-    for epsilon in (1.0, 8.0):
+    for epsilon in (1.0, 8.0, 14.0):
         p, q = chances(name, epsilon)
-        for threshold in (0.05, 0.5):
+        for threshold in (0.05, 0.5, 0.9):
             right, likely = posterior(n, p, q, population, threshold)
             found = LAWS[population](n, p, q).chance_above(np.arange(n + 1.0), threshold)
             likely = likely > 1e-5

@@ -305,7 +305,8 @@ def reaching(value: NDArray[np.float64], stated: Estimate, bounds: tuple[float, 
     low, high = np.minimum(low, value), np.maximum(high, value)
     return stated._replace(
         value=value,
-        standard_error=(high - low) / (2 * Z),
+        # limits may be cut to where the value lies, and noise is not
+        standard_error=np.maximum((high - low) / (2 * Z), stated.standard_error),
         limits=(low, high),
         chance_above=partial(chance_above, stated, bounds=bounds),
         variance=None,

@@ -151,3 +151,14 @@ def test_an_error_is_that_of_limits_before_they_are_cut():
     assert cut.limits[0] == 0.0 and cut.limits[1] == high[0]
     assert cut.standard_error == found.standard_error == pytest.approx(0.2)
     assert cut.value == -0.2
+
+
+def test_what_is_projected_to_an_end_of_its_limits_has_the_error_of_its_noise():
+    """Seven of a hundred reports support a category where noise alone makes twenty do so: its
+    limits are cut to nothing.
+    """
+    seen = AffineSupport(0.5, 0.2).estimate(np.array([100, 7, 50]), population=False)
+    found = reaching(np.zeros(2), seen, (0.0, 1.0))
+    assert found.interval()[1][0] < 1e-6
+    assert (found.standard_error >= seen.standard_error).all()
+    assert found.standard_error[0] > 0.1
