@@ -126,8 +126,8 @@ def _fraction(a: Any, b: Any, x: Any) -> Any:
     """Of arrays (m,), or of floats: the same operations in the same order, for each number as many
     as it needs. Beyond them rounding errors grow.
     """
-    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
-    value = d
+    c: Any = 1.0
+    value = d = 1 / _away(1 - (a + b) * x / (a + 1))
     found, left = np.empty(np.shape(x)), np.arange(np.size(x))
     for m in range(1, _TERMS):
         for numerator in (
