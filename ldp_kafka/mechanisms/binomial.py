@@ -71,8 +71,8 @@ def tails(hits: ArrayLike, trials: ArrayLike, p: ArrayLike) -> tuple[Floats, Flo
     [0.975, 0.025]
     """
     k, n, p = np.broadcast_arrays(*(np.asarray(each, np.float64) for each in (hits, trials, p)))
-    least = np.where(k <= 0, 1.0, 0.0)
-    fewer, some = 1 - least, (k > 0) & (k <= n)
+    fewer, least = np.where(k <= 0, 0.0, 1.0), np.where(k <= 0, 1.0, 0.0)
+    some = (k > 0) & (k <= n)
     if some.any():
         fewer[some], least[some] = _tails(k[some], n[some], p[some])
     return fewer, least
