@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp_kafka.audits import binomial
 from ldp_kafka.evaluation.coverage.bound import lower, upper
+from ldp_kafka.mechanisms import binomial
 from tests.cases import cases
 
 
