@@ -334,6 +334,8 @@ class Release:
     """Of a list with a number a category: their names, where they have any."""
     edges: list[float] | None = None
     """Of a list with a number a bin: where the bins begin, and where the last one ends."""
+    error_reason: str | None = None
+    """Why a value has no standard error: a word of `ldp_kafka.methods.unstated.UNSTATED`."""
 
     @property
     def key(self) -> str:

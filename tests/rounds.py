@@ -144,6 +144,15 @@ def wild(of: Topology, seed: int, length: int = 40, users: int = 16) -> list[Mes
     return messages([*values, tick(now + source.lateness + 2), tick(now + 20)])
 
 
+def numbers(given: Sequence[Any], like: np.ndarray) -> np.ndarray:
+    """Values, errors or intervals of releases (T, ...) in the shape of a trace's, NaN for null."""
+    shape = like.shape[1:]
+    nothing, turned = np.full(shape, np.nan), shape[1:] + shape[:1]  # intervals: their ends first
+    return np.array(
+        [nothing if each is None else np.array(each, float).reshape(turned).T for each in given]
+    )
+
+
 def held(state: Any) -> dict[tuple[int, int], int]:
     """All values that a state of the answer stage holds: (row, slot) to the value."""
     cells = state.users.state.columns["held"][:, : state.users.state.count]

@@ -106,10 +106,14 @@ PUBLIC = {
         statistics.prediction.EvenPrediction statistics.prediction.StreamPrediction
         methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
         methods.delay.choice.DelayChoice methods.delay.choice.Simulated
+        methods.deviation.Deviations methods.deviation._Off
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
+        mechanisms.intervals.NoiseMoments mechanisms.supporters.OfPopulation
+        mechanisms.supporters.OfReports methods.estimates.Slot
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
-        methods.protocols.coordinator.Released methods.protocols.coordinator.Verdict
+        methods.protocols.coordinator.Released methods.protocols.oracle.Told
+        methods.protocols.coordinator.Verdict
         methods.priors.Prior methods.priors.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
         runtime.stages.collect_device_phases.DevicePhasesState
@@ -156,7 +160,9 @@ PUBLIC = {
         checks.delay.draws.Asked checks.delay.outcomes.WindowOutcomes checks.delay.trial.DelayTrial
         checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block
         evaluation.capp.Row
-        evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
+        evaluation.capp.Shrinking evaluation.cgm.Row
+        evaluation.coverage.cells.Name evaluation.coverage.cells.Row evaluation.data.Series
+        evaluation.guide.Entry
         evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
         evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
         evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
@@ -170,6 +176,8 @@ PUBLIC = {
         evaluation.ldp_ids.means.Numbers evaluation.ldp_ids.means.Row
         evaluation.ldp_ids.meters.Row evaluation.ldp_ids.scale.Row
         evaluation.ldp_ids.sweeps.Row evaluation.ldp_ids.table_two.Row
+        runtime.coverage.released._Log runtime.coverage.subjects.Subject
+        runtime.coverage.table.Evaluated runtime.coverage.table.Extent
     """,
 }
 OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}
@@ -415,7 +423,7 @@ INSTANCES = {
     "runtime.stages.settle.SettleState": lambda _: said_by(edge(SETTLED)[1]),
     "runtime.stages.delay.Delay": lambda _: said_by(edge(DELAYED)[0]),
     "runtime.stages.windows.Released": lambda _: said_by(
-        Released(np.arange(3), Closed(0, np.full((1, 3), LOUD), np.full((1, 3), LOUD)))
+        Released(np.arange(3), Closed(0, *[np.full((1, 3), LOUD)] * 4))
     ),
     "runtime.stages.windows.Windows": lambda _: said_by(curated()[0]._windows),
     "runtime.stages.names.Names": lambda _: said_by(curated()[1].names),

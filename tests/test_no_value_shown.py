@@ -55,7 +55,19 @@ NOW = 987_654_321_000  # as loud as the values
 DATA = {"streams", "users", "value", "values"}
 # what was made of reports, and public numbers
 MADE = ("answers", "points", "released", "report", "reports", "scores", "step", "support")
-NUMBERS = ("bins", "cost", "frequency", "iterations", "levels", "n", "phase", "population", "slots")
+NUMBERS = (
+    "bins",
+    "cost",
+    "frequencies",
+    "frequency",
+    "iterations",
+    "levels",
+    "n",
+    "phase",
+    "population",
+    "slots",
+    "turn",
+)
 PUBLIC = dict.fromkeys((*MADE, *NUMBERS, "smooth", "start", "tolerance"))
 
 

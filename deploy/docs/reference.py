@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ import ldp_kafka as lk
 from ldp_kafka import metrics
 from ldp_kafka.cli import cli
 from ldp_kafka.errors import Dropped, Reason
+from ldp_kafka.evaluation.coverage.streams import STREAMS
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.schema import schema
 
@@ -26,6 +28,7 @@ REGISTRIES: dict[str, dict[str, Any]] = {
     "statistics": STATISTICS,
 }
 """Folders of the reference, with a page for each name."""
+COVERAGE = Path(__file__).with_name("coverage.md")
 KINDS: tuple[type, ...] = (lk.Method, lk.DelayMethod, lk.Protocol)
 # what a name's page has of its class: members are those of the base class, which has a page
 ALONE = "    options: {members: false, inherited_members: false, show_bases: false}\n"
@@ -200,7 +203,21 @@ def members(wanted: Callable[[Any], bool]) -> Callable[[], str]:
     return lambda: "\n\n".join(documented(made) for _, made in found if wanted(made))
 
 
+def streams() -> str:
+    """What moves on the streams that intervals are judged on."""
+    return table(("stream", "what moves"), STREAMS.items())
+
+
+def coverage() -> str:
+    """What `ldp-kafka evaluate coverage --out deploy/docs` has written."""
+    if not COVERAGE.exists():
+        return "Not measured yet: `ldp-kafka evaluate coverage --out deploy/docs` makes the tables."
+    return COVERAGE.read_text("utf-8")
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "streams": streams,
+    "coverage": coverage,
     **{kind: lambda kind=kind: registered(kind) for kind in REGISTRIES},  # type: ignore[misc]
     "topology": lambda: keys("topology"),
     "edge": lambda: keys("edge"),

@@ -20,5 +20,6 @@ ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     above = excluded.above,
     error = excluded.error,
     guarantee = excluded.guarantee,
-    round = excluded.round;
+    round = excluded.round,
+    error_reason = excluded.error_reason;
 COMMIT;

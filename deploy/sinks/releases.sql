@@ -21,5 +21,6 @@ CREATE TABLE IF NOT EXISTS releases (
     error          double precision,
     guarantee      text NOT NULL,
     round          text,
+    error_reason   text,
     PRIMARY KEY (topology, statistic, slot, subject, position)
 );

@@ -3,7 +3,7 @@
 INSERT INTO releases VALUES (
     :topology, :statistic, :slot, :subject, :position, :slot_start, :slot_end, :category, :bin_low,
     :bin_high, :value, :standard_error, :low, :high, :reports, :strategy, :reliability, :above,
-    :error, :guarantee, :round
+    :error, :guarantee, :round, :error_reason
 )
 ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     slot_start = excluded.slot_start,
@@ -21,4 +21,5 @@ ON CONFLICT (topology, statistic, slot, subject, position) DO UPDATE SET
     above = excluded.above,
     error = excluded.error,
     guarantee = excluded.guarantee,
-    round = excluded.round;
+    round = excluded.round,
+    error_reason = excluded.error_reason;

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.audits import binomial
 from ldp_kafka.audits.bound import ALPHA, FEWEST, check_settings
 from ldp_kafka.audits.result import AuditResult, Hits
 from ldp_kafka.audits.views import as_reports, columns
+from ldp_kafka.mechanisms import binomial
 
 __all__ = ["Bit", "BitsResult", "audit_bits"]
 

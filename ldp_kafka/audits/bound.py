@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.audits import binomial
 from ldp_kafka.audits.events import Event, Pair, choose
 from ldp_kafka.audits.result import AuditResult, Bin, Hits, Power
 from ldp_kafka.audits.rows import views_of
 from ldp_kafka.audits.views import VIEWS, Codes, View, as_reports
+from ldp_kafka.mechanisms import binomial
 
 __all__ = ["ALPHA", "audit_reports", "check_settings", "halves_of"]
 

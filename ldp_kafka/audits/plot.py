@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ldp_kafka.audits import binomial
 from ldp_kafka.audits.result import AuditResult
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms import binomial
 from ldp_kafka.version import install
 
 __all__ = ["plot"]

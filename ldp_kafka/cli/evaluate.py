@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ldp_kafka.cli.options import FOLDER, as_json, example, print_json
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.tables import TABLES
 
 __all__ = ["evaluate"]
+
+COVERAGE = "coverage"
+_TITLE = "95 % intervals: how often they hold the truth, and how wide they are"
 
 
 @click.command(
@@ -20,28 +27,54 @@ __all__ = ["evaluate"]
         "ldp-kafka evaluate capp-order --json",
         "ldp-kafka evaluate ldp-ids-window --quick --out figures",
         "ldp-kafka evaluate delay-clipping --out figures",
+        "ldp-kafka evaluate coverage --quick --only sw_direct,lpu/frequencies --jobs 2",
     )
 )
-@click.argument("table", type=click.Choice(list(TABLES)), required=False)
+@click.argument("table", type=click.Choice([*TABLES, COVERAGE]), required=False)
 @click.option(
     "--quick", is_flag=True, help="Fewer settings and runs, in seconds; not all tables have it."
 )
 @click.option("--out", type=FOLDER, help="Write TABLE.json and its plots there too.")
+@click.option("--only", metavar="METHODS", help="coverage: of these, METHOD or METHOD/STATISTIC.")
+@click.option("--runs", type=click.IntRange(2), help="coverage: runs of each cell.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="coverage: of streams and noise.  [default: 1]"
+)
+@click.option("--jobs", type=click.IntRange(1), help="coverage: processes.  [default: 1]")
 @as_json
-def evaluate(*, table: str | None, quick: bool, out: Path | None, json_: bool) -> None:
+def evaluate(
+    *,
+    table: str | None,
+    quick: bool,
+    out: Path | None,
+    only: str | None,
+    runs: int | None,
+    seed: int | None,
+    jobs: int | None,
+    json_: bool,
+) -> None:
     """Reproduce a table or figure of the papers, with the figures of the constants beside it, and
     say which of the paper's statements it reproduces. Without TABLE: list them.
+
+    coverage is none of the papers': it runs a topology of every method, and says in how many slots
+    95 % intervals hold the truth, and how wide they are beside the narrowest that would. All of it
+    takes hours.
 
     The data sets are not part of this package; LDP_KAFKA_DATA names their folder. Where one is
     missing, the error says what to get, from where, and under which licence. Noise is seeded, so
     figures repeat.
     """
-    from ldp_kafka.evaluation.claims import lines
-    from ldp_kafka.evaluation.tables import evaluated, text
+    from ldp_kafka.evaluation.tables import evaluated
     from ldp_kafka.runtime.demo.show import waiting
 
+    given = {"only": only, "runs": runs, "seed": seed, "jobs": jobs}
+    if table != COVERAGE and (more := [name for name, value in given.items() if value is not None]):
+        raise ConfigurationError(f"--{more[0]} is of coverage: ldp-kafka evaluate coverage")
+    if table == COVERAGE:
+        _coverage(quick, out, only, runs, 1 if seed is None else seed, jobs or 1, json_=json_)
+        return
     if table is None:
-        found = {name: made.title for name, made in TABLES.items()}
+        found = {**{name: made.title for name, made in TABLES.items()}, COVERAGE: _TITLE}
         (
             print_json(found)
             if json_
@@ -54,18 +87,57 @@ def evaluate(*, table: str | None, quick: bool, out: Path | None, json_: bool) -
     except FileNotFoundError as error:
         raise ConfigurationError(str(error)) from None
     document = {"table": table, "title": TABLES[table].title, "rows": result.rows}
-    if result.claims:
-        document["claims"] = [
-            {**each._asdict(), "reproduced": each.reproduced} for each in result.claims
-        ]
+    _show(document, result.claims, out, [str(path) for path in result.plots], json_=json_)
+
+
+def _coverage(
+    quick: bool,
+    out: Path | None,
+    only: str | None,
+    runs: int | None,
+    seed: int,
+    jobs: int,
+    *,
+    json_: bool,
+) -> None:
+    from ldp_kafka.runtime.coverage.table import evaluated, extent
+    from ldp_kafka.runtime.demo.show import bars
+
+    names = tuple(name.strip() for name in only.split(",")) if only else ()
+    asked = extent(names, quick=quick, runs=runs)
+    with bars([("groups of cells", len(list(asked.groups)))]) as show:
+        found = evaluated(asked, seed=seed, jobs=jobs, progress=partial(show, 0))
+    document = {"table": COVERAGE, "title": _TITLE, "notes": found.notes, "rows": found.rows}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"{table}.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (out / f"{COVERAGE}.md").write_text(found.page, encoding="utf-8")
+    pages = [] if out is None else [str(out / f"{COVERAGE}.md")]
+    _show(document, found.claims, out, pages, json_=json_)
+
+
+def _show(
+    document: dict[str, Any],
+    claims: Sequence[Claim],
+    out: Path | None,
+    more: Sequence[str],
+    *,
+    json_: bool,
+) -> None:
+    """Print a table, and write it."""
+    from ldp_kafka.evaluation.claims import lines
+    from ldp_kafka.evaluation.tables import text
+
+    if claims:
+        document["claims"] = [{**each._asdict(), "reproduced": each.reproduced} for each in claims]
+    files = []
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        files = [str(out / f"{document['table']}.json"), *more]
+        Path(files[0]).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if json_:
         print_json(document)
         return
-    click.echo("\n".join([TABLES[table].title, *text(result.rows)]))
-    if result.claims:
-        click.echo("\n".join(["", *lines(result.claims)]))
-    if out is not None:
-        click.echo("\n".join(["", *(str(path) for path in (out / f"{table}.json", *result.plots))]))
+    click.echo("\n".join([document["title"], *text(document["rows"])]))
+    for block in (lines(claims), document.get("notes", []), files):
+        if block:
+            click.echo("\n".join(["", *block]))

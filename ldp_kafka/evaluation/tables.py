@@ -16,7 +16,7 @@ from ldp_kafka.evaluation.delay.tables import DELAY
 from ldp_kafka.evaluation.ldp_ids.tables import LDP_IDS
 from ldp_kafka.evaluation.table import Table
 
-__all__ = ["TABLES", "Result", "Table", "evaluated", "rows_of", "text"]
+__all__ = ["TABLES", "Result", "Table", "as_plain", "evaluated", "rows_of", "text"]
 
 
 class Result(NamedTuple):
@@ -123,7 +123,7 @@ def evaluated(name: str, *, quick: bool = False, directory: Path | None = None) 
         plots.needed()
     made = table.quick() if quick and table.quick is not None else table.make()
     return Result(
-        _rows(made),
+        as_plain(made),
         () if table.claims is None else table.claims(made),
         [] if directory is None or table.plot is None else table.plot(made, directory / name),
     )
@@ -131,10 +131,11 @@ def evaluated(name: str, *, quick: bool = False, directory: Path | None = None) 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
     """The rows of a table, infinities as null."""
-    return _rows(TABLES[name].make())
+    return as_plain(TABLES[name].make())
 
 
-def _rows(made: Sequence[Any]) -> list[dict[str, Any]]:
+def as_plain(made: Sequence[Any]) -> list[dict[str, Any]]:
+    """Rows, NamedTuples of one kind, as dictionaries: infinities and NaN as None."""
     return [
         {
             key: None if isinstance(value, float) and not isfinite(value) else value

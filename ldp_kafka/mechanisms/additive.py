@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import inf, nan
+from math import fsum, inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD, AliasTable
 from ldp_kafka.mechanisms.base import Estimate, Law, check_values, in_chunks, own, whole
+from ldp_kafka.mechanisms.intervals import NoiseMoments, estimate_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
@@ -156,13 +157,18 @@ class AdditiveNoise:
         return outputs
 
     @cached_property
-    def _variance(self) -> float:
-        """Of a report, in squared steps: the noise's at the middle of the domain (elsewhere its
+    def _moments(self) -> NoiseMoments:
+        """Of a report, in lengths of the domain: the noise's at the middle of it (elsewhere its
         ends differ by less than a ten-thousandth), and of the rounding its mean over a cell, 1/6.
         """
         share = np.array(self._weights(self.cells // 2), np.float64) / WORD
-        away = self._outputs - self.cells // 2
-        return float(share @ (away * away)) + 1 / 6
+        squares = (self._outputs - self.cells // 2) ** 2.0
+        variance, fourth = (fsum((share * each).tolist()) for each in (squares, squares * squares))
+        return NoiseMoments(
+            variance * self.scale**2,
+            rounding=self.scale**2 / 6,
+            kurtosis=fourth / variance**2 - 3,
+        )
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, sum of indices, sum of their squares), exact while the squares' sum stays below
@@ -176,19 +182,16 @@ class AdditiveNoise:
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """The mean itself, mapped to the domain: the noise has mean 0. Its error is the noise's,
-        whatever the values; with ``population`` that of the reports.
+        """The mean itself, mapped to the domain: the noise has mean 0. Its limits are the noise's,
+        whatever the values; with ``population`` a sample's too.
         """
         n, total, squares = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
-        lo, hi = self.domain
-        variance = max(squares * n - total**2, 0) / n**2 if population else self._variance
-        return Estimate(
-            lo + (hi - lo) * (total / n * self.scale),
-            (variance / n) ** 0.5 * self.scale * (hi - lo),
-            n,
-        )
+        variance = (squares * n - total**2) / (n * max(n - 1, 1)) * self.scale**2
+        return estimate_of(
+            total / n * self.scale, variance, n, self._moments, population=population
+        ).on(self.domain)
 
     @property
     def index_range(self) -> tuple[int, int]:

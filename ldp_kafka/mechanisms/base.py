@@ -21,6 +21,7 @@ __all__ = [
     "Estimate",
     "Law",
     "Mechanism",
+    "Z",
     "as_array",
     "check_categories",
     "check_codes",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
+Z = 1.959963984540054  # standard errors from the middle of a normal 95 % interval to its ends
 
 
 Map = Callable[[NDArray[np.float64]], NDArray[Any]]
@@ -144,19 +146,52 @@ class Estimate(NamedTuple):
     value: Any
     """A mean (float) or frequencies (categories,); NaN without reports."""
     standard_error: Any
-    """Covers the noise only, given the values; where asked, also which of a population reported.
-    Infinite without reports.
+    """Of the noise, given the values; where asked, also of which of a population reported. With
+    ``limits`` made of a law: their distance before they are cut, over 3.92. None where it cannot be
+    said, infinite without reports.
     """
     reports: int
+    limits: tuple[Any, Any] | None = None
+    """The 95 % interval (low, high), where it is not the normal one of the standard error."""
+    reason: str | None = None
+    """Why the error cannot be said, where it is None: a word of
+    `ldp_kafka.methods.unstated.UNSTATED`.
+    """
+    chance_above: Callable[[float], Any] | None = None
+    """Of a threshold, the probability that the truth is above it, where the law is not normal."""
+    variance: Any = None
+    """Of the value, without bias, where the standard error is not its root but made of limits: what
+    is decided by, since limits are wider where reports cannot tell.
+    """
+
+    @property
+    def square(self) -> Any:
+        """The ``variance``, or the square of the standard error where that is its root."""
+        return self.standard_error**2 if self.variance is None else self.variance
 
     @classmethod
     def unknown(cls, numbers: int) -> Estimate:
         """That of so many numbers, without reports."""
         return cls(np.full(numbers, nan), np.full(numbers, inf), 0)
 
-    def interval(self, z: float = 1.959963984540054) -> tuple[Any, Any]:
-        """The normal confidence interval of ``z`` standard errors (default: 95 %)."""
-        return self.value - z * self.standard_error, self.value + z * self.standard_error
+    def interval(self) -> tuple[Any, Any]:
+        """The 95 % confidence interval: ``limits``, or the normal one of the standard error."""
+        if self.limits is not None:
+            return self.limits
+        return self.value - Z * self.standard_error, self.value + Z * self.standard_error
+
+    def on(self, domain: tuple[float, float]) -> Estimate:
+        """Of means on the unit scale that state an error and no ``chance_above``, the same on a
+        domain's.
+        """
+        lo, hi = domain
+        limits, variance = self.limits, self.variance
+        return self._replace(
+            value=lo + self.value * (hi - lo),
+            standard_error=self.standard_error * (hi - lo),
+            limits=limits and (lo + limits[0] * (hi - lo), lo + limits[1] * (hi - lo)),
+            variance=variance if variance is None else variance * (hi - lo) * (hi - lo),
+        )
 
 
 class Mechanism(Protocol):
@@ -319,6 +354,16 @@ def frequency_variance(mechanism: Any, frequency: float) -> float | None:
     """
     variance = getattr(mechanism, "variance", None)
     return None if variance is None else float(variance(frequency))
+
+
+def expected_support(
+    mechanism: Any, frequencies: NDArray[np.float64], reports: int
+) -> NDArray[np.int64] | None:
+    """The support of so many reports of such frequencies (categories,), as it is on average, where
+    the mechanism offers ``expected``; None else, as above.
+    """
+    expected = getattr(mechanism, "expected", None)
+    return None if expected is None else np.asarray(expected(frequencies, reports), np.int64)
 
 
 def check_epsilon(epsilon: Any) -> float:

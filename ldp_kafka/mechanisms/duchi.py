@@ -13,6 +13,7 @@ from ldp_kafka.mechanisms.base import (
     Certificate,
     Estimate,
     Law,
+    Z,
     check_domain,
     check_epsilon,
     check_values,
@@ -20,6 +21,7 @@ from ldp_kafka.mechanisms.base import (
     in_chunks,
     own,
 )
+from ldp_kafka.mechanisms.supporters import OfPopulation
 from ldp_kafka.mechanisms.window import CAP, WORD, Moments
 from ldp_kafka.randomness import Randomness
 
@@ -53,8 +55,8 @@ class Duchi:
     far is rounded up, so near / far <= e^epsilon. The loss is within 1e-4 of epsilon, as a share,
     from 1e-4 to 16 nats, and never above 22.
 
-    Two reports do not tell values that are spread out from values that are all alike:
-    ``standard_error`` is that of alike ones, the largest that fits, and that of a population too.
+    Two reports do not tell values that are spread out from values that are all alike: limits are
+    Clopper and Pearson's of alike ones, the widest that fit, and those of a population too.
 
     Examples
     --------
@@ -141,15 +143,17 @@ class Duchi:
         n, upper = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
-        q, slope, seen = self._far / WORD, (self._near - self._far) / WORD, upper / n
-        # no value has a smaller or a greater chance: of few reports all may be alike
-        chance = min(max(seen, q), q + slope)
-        lo, hi = self.domain
+        q, slope = self._far / WORD, (self._near - self._far) / WORD
+        found = OfPopulation(n, q + slope, q).limits(np.array([upper], np.float64))
+        low, high = (float(end[0]) for end in found)
+        chance = min(max(upper / n, q), q + slope)
         return Estimate(
-            lo + (seen - q) / slope * (hi - lo),
-            (chance * (1 - chance) / n) ** 0.5 / slope * (hi - lo),
+            (upper / n - q) / slope,
+            (high - low) / (2 * Z),
             n,
-        )
+            (min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)),
+            variance=chance * (1 - chance) / n / slope**2,
+        ).on(self.domain)
 
     @property
     def moments(self) -> Moments:

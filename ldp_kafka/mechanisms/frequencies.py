@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.supporters import OfPopulation, OfReports
 
 __all__ = ["AffineSupport"]
 
@@ -34,13 +35,42 @@ class AffineSupport(NamedTuple):
         """Frequencies (categories,) from (n, supporters of each category); unbiased, so single ones
         can be below zero. See `Mechanism.estimate_support` for ``population``.
         """
-        n, (p, q) = int(support[0]), self
+        n = int(support[0])
         if n == 0:
             return Estimate.unknown(len(support) - 1)
+        truth = (support[1:] / n - self.q) / (self.p - self.q)
+        return self.stated(truth, support, population=population)
+
+    def stated(
+        self, truth: NDArray[np.float64], support: NDArray[np.int64], *, population: bool
+    ) -> Estimate:
+        """These estimates (categories,) with what (n, supporters of each category), n at least 1,
+        say of how far off they are: exact limits, and a standard error that is never 0.
+        """
+        n = int(support[0])
+        law = (OfPopulation if population else OfReports)(n, self.p, self.q)
+        # of thousands of categories most have as many supporters as some other one
+        each, back = np.unique(support[1:], return_inverse=True)
+        supporters = each.astype(np.float64)
+        limits = law.limits(supporters)
+        error = law.standard_error(supporters, limits)
+        low, high = (np.clip(end, 0.0, 1.0)[back] for end in limits)
+
         seen = support[1:] / n
-        truth = (seen - q) / (p - q)
-        variance = seen * (1 - seen) if population else self.spread(np.clip(truth, 0, 1))
-        return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
+        spread = seen * (1 - seen) if population else self.spread(np.clip(truth, 0, 1))
+        variance = spread / n / (self.p - self.q) ** 2
+
+        def chance_above(threshold: float) -> NDArray[np.float64]:
+            return law.chance_above(supporters, threshold)[back]
+
+        return Estimate(
+            truth, error[back], n, (low, high), chance_above=chance_above, variance=variance
+        )
+
+    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+        """The support of n reports of such frequencies (categories,), as it is on average."""
+        supporters = np.round(n * (self.q + (self.p - self.q) * frequencies))
+        return np.concatenate([[n], supporters]).astype(np.int64)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n

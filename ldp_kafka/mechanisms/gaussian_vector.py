@@ -30,6 +30,7 @@ from ldp_kafka.mechanisms.gaussian import (
     check_delta,
     normal_noise,
 )
+from ldp_kafka.mechanisms.intervals import estimate_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GaussianVector"]
@@ -204,18 +205,18 @@ class GaussianVector(AdditiveNoise):
         return np.concatenate([[len(index)], index.sum(axis=0), (index * index).sum(axis=0)])
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """The mean vector (dimension,) and its standard errors (dimension,)."""
+        """The mean vector (dimension,), its standard errors and limits (dimension,)."""
         n = int(support[0])
         if n == 0:
             return Estimate.unknown(self.dimension)
-        mean, squares = support[1 : 1 + self.dimension] / n, support[1 + self.dimension :] / n
-        variance = (
-            np.maximum(squares - mean**2, 0)
-            if population
-            else np.full(self.dimension, self._variance)
-        )
-        unit = self.scale * self.diameter
-        return Estimate(mean * unit, np.sqrt(variance / n) * unit, n)
+        total, squares = support[1 : 1 + self.dimension], support[1 + self.dimension :]
+        mean = total / n
+        variance = np.maximum(squares / n - mean**2, 0) * (n / max(n - 1, 1)) * self.scale**2
+        # a coordinate lies within half a diameter of 0: half a domain further up it is a share
+        found = estimate_of(
+            mean * self.scale + 0.5, variance, n, self._moments, population=population
+        ).on(self.domain)
+        return found._replace(value=mean * (self.scale * self.diameter))
 
     def tables(self) -> tuple[int, ...]:
         """(dimension, cells, spare, beyond, four integers of the noise table's SHA-256)."""

@@ -22,6 +22,7 @@ from ldp_kafka.mechanisms.base import (
     in_chunks,
     own,
 )
+from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Hadamard"]
@@ -141,9 +142,19 @@ class Hadamard:
         if n == 0:
             return Estimate.unknown(self.categories)
         sums = _transform(np.asarray(support[1:], np.int64))[1 : self.categories + 1]
+        # a sign that is the category's own supports it: of another category's half of them do; sums
+        # that are rounded one by one (`expected`) may say more than all
+        supporters = np.concatenate([[n], np.clip((n + sums) // 2, 0, n)])
         truth = sums / n / self._slope
-        variance = self._slope**-2 - truth**2 if population else self.variance(np.clip(truth, 0, 1))
-        return Estimate(truth, np.sqrt(np.maximum(variance, 0) / n), n)
+        return self._affine.stated(truth, supporters, population=population)
+
+    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+        """The support of n reports of such frequencies (categories,), as it is on average."""
+        columns = np.zeros(self._order)
+        columns[1 : self.categories + 1] = frequencies
+        rows = _transform(np.round(columns * 2.0**32).astype(np.int64))
+        signs = np.round(n * self._slope / self._order * (rows / 2.0**32))
+        return np.concatenate([[n], signs]).astype(np.int64)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
@@ -155,6 +166,10 @@ class Hadamard:
     def _slope(self) -> float:
         """2 p - 1."""
         return float(Fraction(self._truth - self._lie, self._truth + self._lie))
+
+    @property
+    def _affine(self) -> AffineSupport:
+        return AffineSupport((1 + self._slope) / 2, 0.5)
 
     @property
     def index_range(self) -> tuple[int, int]:

@@ -165,21 +165,23 @@ class OptimalLocalHashing:
         n = int(support[0])
         if n == 0:
             return Estimate.unknown(self.categories)
-        seen = support[1:] / n
-        truth = (seen - self._q) / self._slope
-        variance = (
-            seen * (1 - seen) / self._slope**2
-            if population
-            else self.variance(np.clip(truth, 0, 1))
-        )
-        return Estimate(truth, np.sqrt(variance / n), n)
+        truth = (support[1:] / n - self._q) / self._slope
+        return self._affine.stated(truth, support, population=population)
+
+    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+        """The support of n reports of such frequencies (categories,), as it is on average."""
+        return self._affine.expected(frequencies, n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        spread = AffineSupport(self._p, self._q).spread(np.asarray(frequency, np.float64))
+        spread = self._affine.spread(np.asarray(frequency, np.float64))
         return np.asarray(spread / self._slope**2)
+
+    @property
+    def _affine(self) -> AffineSupport:
+        return AffineSupport(self._p, self._q)
 
     @property
     def index_range(self) -> tuple[int, int]:

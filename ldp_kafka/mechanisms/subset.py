@@ -198,6 +198,10 @@ class SubsetSelection:
         """Frequencies by inverting the affine law."""
         return self._affine.estimate(support, population=population)
 
+    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+        """The support of n reports of such frequencies (categories,), as it is on average."""
+        return self._affine.expected(frequencies, n)
+
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.

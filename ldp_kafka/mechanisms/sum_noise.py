@@ -169,6 +169,23 @@ class SumNoise:
         squares = fsum((weights * np.arange(len(weights)) ** 2.0).tolist())
         return float((2 * squares + 1 / 6) * self.unit**2)
 
+    @cached_property
+    def half_width(self) -> int:
+        """How far a noisy sum is from the sum at most, in 95 of 100 draws, in the sums' own units:
+        of the exact law, and one step for its rounding.
+
+        Examples
+        --------
+        >>> noise = SumNoise(1.0, reach=1000, most=10_000)
+        >>> round(noise.half_width / 1000, 2)  # of Laplace noise log(20)
+        3.0
+        """
+        inside, away = self._weight[0], 0
+        while inside * 20 < 19 * WORD and away + 1 < len(self._weight):
+            away += 1
+            inside += 2 * self._weight[away]
+        return int((away + 1) * self.unit)
+
     def tables(self) -> tuple[int, ...]:
         """(unit, cells, largest sum, lift, four integers of the noise table's SHA-256)."""
         return self.unit, self.cells, self.most, self._lift, *self._table.digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from math import inf, nan
+from math import fsum, inf, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from ldp_kafka.mechanisms.base import (
     own,
     whole,
 )
+from ldp_kafka.mechanisms.intervals import FEW, NoiseMoments, estimate_of, half_length
 from ldp_kafka.mechanisms.reconstruction import Distribution, reconstruct
 from ldp_kafka.randomness import Randomness
 
@@ -186,30 +187,63 @@ class Window:
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Mean by inverting the affine mean of the discrete law; its error by inverting the
-        quadratic second moment.
+        """Mean by inverting the affine mean of the discrete law; its limits from the quadratic
+        second moment.
         """
         n, total, squares = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
         slope, low, curve, tilt, level = self.moments
-        mean, second = total / n * self.scale, squares / n * self.scale**2
-        x = (mean - low) / slope
+        x = (total / n * self.scale - low) / slope
+        variance = (squares * n - total**2) / (n * max(n - 1, 1)) * (self.scale / slope) ** 2
+        # Var(report | value) = E[y^2] - E[y]^2, a square in the value
+        at = min(max(x, 0.0), 1.0)
+        noise = (curve - slope**2) * at**2 + (tilt - 2 * slope * low) * at + level - low**2
+        more = curve / slope**2
+        known = NoiseMoments(
+            max(noise, 0.0) / slope**2,
+            more - 1,
+            1 / (4 * self._others**2),
+            self._kurtosis,
+            self._half(n) if n < FEW else None,
+        )
+        return estimate_of(x, variance, n, known, population=population).on(self.domain)
+
+    def _errors(self, share: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """By how much a report of the value so far up the domain is off, and how likely."""
         lo, hi = self.domain
-        if population:
-            variance = max(second - mean**2, 0.0)
-        # E[Var(report | value)] = E[y^2] - E[(slope x + low)^2], the mean of x^2 from the second
-        # moment, which holds that of the rounding too
-        else:
-            xx = min(max((second - level - tilt * x) / curve, 0.0), 1.0)
-            variance = (
-                (curve - slope**2) * xx
-                + (tilt - 2 * slope * low) * min(max(x, 0.0), 1.0)
-                + level
-                - low**2
+        law, known = self.law(lo + (hi - lo) * share), self.moments
+        return (law.support - known.low) / known.slope - share, law.probabilities()
+
+    @cached_property
+    def _kurtosis(self) -> float:
+        """Of what a report is off by, in excess of the normal law's, at the end of the domain."""
+        errors, chances = self._errors(0.0)
+        squares = errors * errors
+        variance, fourth = (fsum((chances * each).tolist()) for each in (squares, squares**2))
+        return fourth / variance**2 - 3
+
+    @cached_property
+    def _halves(self) -> dict[int, float]:
+        """What `_half` has found."""
+        return {}
+
+    def _half(self, reports: int) -> float:
+        """How far the mean of so few reports is off at most, in 95 %: of values that are all at one
+        end of the domain, or half of them at each, or all in the middle, where that is most.
+        """
+        if reports not in self._halves:
+            low, middle, high = (self._errors(share) for share in (0.0, 0.5, 1.0))
+            some = reports // 2
+            self._halves[reports] = max(
+                half_length(errors)
+                for errors in (
+                    [(*low, reports)],
+                    [(*middle, reports)],
+                    [(*low, some), (*high, reports - some)],
+                )
             )
-            variance = max(variance, 0.0) + (slope / (2 * self._others)) ** 2
-        return Estimate(lo + x * (hi - lo), (variance / n) ** 0.5 / slope * (hi - lo), n)
+        return self._halves[reports]
 
     def histogram(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, count of each output), (1 + outputs,): additive like any support. ValueError for what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
+from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["BudgetAbsorption"]
@@ -82,6 +84,17 @@ class BudgetAbsorption(Method):
             if self.calibration == "sound"
             else promised._replace(epsilon=2 * self.window * self.spend / MICRO)
         )
+
+    @cached_property
+    def inversion(self) -> Inversion:
+        """Ranges that hold for reports of 1, 2, 4, ... and ``window`` units: how many one has is
+        not said. Those of numbers between are in them too, for the mechanisms of this package.
+        """
+        units = {self.window, *(2**at for at in range(self.window.bit_length()))}
+        found = [law_ranges(self._by_units[each - 1], self.in_lengths) for each in units]
+        low, high, ends = zip(*found, strict=True)
+        first, last = zip(*ends, strict=True)
+        return Inversion(np.min(low, axis=0), np.max(high, axis=0), (min(first), max(last)))
 
     @property
     def scale(self) -> float:

@@ -18,6 +18,7 @@ from ldp_kafka.methods.base import Method, Step
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol, Responder
 from ldp_kafka.methods.protocols.history import History
+from ldp_kafka.methods.protocols.oracle import scalar
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.methods.windowed import WINDOWED
@@ -114,12 +115,8 @@ class Asked(Method):
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         terms = self.protocol.terms
-        found = terms.oracle.estimate(terms.first, support, population=terms.population)
-        if terms.population:
-            found = terms.oracle.stated(found, terms.first, support)
-        if self.kind == "categorical":
-            return found
-        return Estimate(found.value[0], found.standard_error[0], found.reports)
+        found = terms.oracle.told(terms.first, support, population=terms.population).stated
+        return found if self.kind == "categorical" else scalar(found)
 
     def step(
         self,

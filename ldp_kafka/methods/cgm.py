@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from functools import cached_property
+from math import exp, expm1, log
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_numbers
+from ldp_kafka.mechanisms.base import Estimate, Z, check_numbers
+from ldp_kafka.mechanisms.elementary import natural_log
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
-from ldp_kafka.methods.elementary import natural_log
-from ldp_kafka.methods.gaussian_stream import GaussianStream
+from ldp_kafka.methods.gaussian_stream import GaussianStream, followed
 from ldp_kafka.methods.user_level import check_positive
 
 __all__ = ["CorrelatedGaussian", "reuse_ratios"]
@@ -149,7 +150,7 @@ class CorrelatedGaussian(GaussianStream):
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """The mean of the clipped values behind the reports; where changes are multiplicative, the
-        geometric mean.
+        geometric mean, with the interval that e makes of that of the logarithms' mean.
         """
         estimate = super().crowd(support)
         if self.change == "additive" or not estimate.reports:
@@ -157,9 +158,44 @@ class CorrelatedGaussian(GaussianStream):
         lo, hi = self.domain
         share, (low, high) = (estimate.value - lo) / (hi - lo), self._logs
         value = exp(min(max(low + share * (high - low), -693.0), 693.0))
-        return Estimate(
-            value, estimate.standard_error / (hi - lo) * (high - low) * value, estimate.reports
-        )
+        away = min(Z * estimate.standard_error / (hi - lo) * (high - low), 693.0)
+        ends = value / exp(away), min(value * exp(away), 2.0**1000)
+        low, high = (min(max(end, lo), hi) for end in ends)
+        return Estimate(value, (ends[1] - ends[0]) / (2 * Z), estimate.reports, (low, high))
+
+    def single_limits(
+        self, released: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where changes are multiplicative, as of a geometric mean."""
+        if self.change == "additive":
+            return super().single_limits(released)
+        (lo, hi), (low, high) = self.domain, self._logs
+        factor = exp(min(Z * self._noise[1] * (high - low), 693.0))
+        inside = np.clip(released, lo, hi)
+        return np.maximum(inside / factor, lo), np.minimum(inside * factor, hi)
+
+    @cached_property
+    def single_error(self) -> float:
+        """Where changes are multiplicative, that of the log-normal law at the domain's upper end:
+        for noise of more than a few tenths far above what most releases are off by.
+        """
+        if self.change == "additive":
+            return float(super().single_error)
+        square = min((self._noise[1] * (self._logs[1] - self._logs[0])) ** 2, 340.0)
+        return float(self.domain[1] * (expm1(2 * square) - 2 * expm1(square / 2)) ** 0.5)
+
+    @property
+    def clipping(self) -> str:
+        if self.change == "additive":
+            return super().clipping
+        of = followed(f"a factor of {1 + self.differential_bound:.4g}", self.calibration)
+        return f"{of}; a mean of users is their geometric mean"
+
+    @property
+    def _unit(self) -> float:
+        if self.change == "additive":
+            return super()._unit
+        return (self._logs[1] - self._logs[0]) * self.domain[1]
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]

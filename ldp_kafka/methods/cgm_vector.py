@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_number, check_vectors, check_whole
+from ldp_kafka.mechanisms.base import Estimate, Z, check_number, check_vectors, check_whole
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.chain import Aimed, Chain, check_bound
+from ldp_kafka.methods.spread import error_of_mean
 
 __all__ = ["CorrelatedGaussianVector", "VectorChain", "lengths"]
 
@@ -170,12 +171,18 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         return np.where((step.status == SENT)[:, None], self.released(step.answers), np.nan)
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the clipped vectors behind the reports; errors are those of the noisiest
-        report.
+        """The mean of the clipped vectors behind the reports; errors as of `CorrelatedGaussian`,
+        coordinate by coordinate.
         """
-        mean, _, reports = self.mechanism.estimate_support(support)
-        error = self.single_error / reports**0.5 if reports else np.inf
-        return Estimate(np.asarray(mean) * self.diameter, np.full(self.dimension, error), reports)
+        found = self.mechanism.estimate_support(support, population=True)
+        n = found.reports
+        if not n:
+            return Estimate.unknown(self.dimension)
+        spreads = np.sqrt(np.asarray(found.square) * n).tolist()
+        errors = np.array([error_of_mean(n, spread, *self._noise) for spread in spreads])
+        value, errors = np.asarray(found.value) * self.diameter, errors * self.diameter
+        low, high = (np.clip(value + away, *self.domain) for away in (-Z * errors, Z * errors))
+        return Estimate(value, errors, n, (low, high))
 
     def blank(self, n: int) -> NDArray[Any]:
         return np.zeros((n, self.dimension), np.int64)

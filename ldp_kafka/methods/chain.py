@@ -64,7 +64,7 @@ class Chain:
     """
 
     def __init__(self, ratios: Sequence[int], bound: int | None, clip: str, lag: int) -> None:
-        self.lag, self._bound, self._raw = lag, bound, clip == "published"
+        self.lag, self.bound, self._raw = lag, bound, clip == "published"
         # how far below 0 the input may lie, in units of r
         far = FIXED if bound is None or self._raw else bound
         reach = FIXED if bound is None else bound
@@ -155,7 +155,7 @@ class Chain:
         whole: NDArray[np.int64] = np.rint(reported).astype(np.int64)
         state.columns["count"][slot % self.lag][rows] = aimed.turn + 1
         self._set(state, "reported", rows, slot, whole)
-        if self._bound is not None:
+        if self.bound is not None:
             self._set(state, "kept", rows, slot, aimed.kept)
         if self._raw:
             self._set(state, "raw", rows, slot, values)
@@ -164,10 +164,10 @@ class Chain:
     def _clipped(
         self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        if self._bound is None:
+        if self.bound is None:
             return values
         clipped: NDArray[np.int64] = np.where(
-            turn == 0, values, np.clip(values, around - self._bound, around + self._bound)
+            turn == 0, values, np.clip(values, around - self.bound, around + self.bound)
         )
         return clipped
 
@@ -188,7 +188,7 @@ class Chain:
         """The integers of the recursion: the last ratios stand for what they converge to."""
         return [
             self.lag,
-            -1 if self._bound is None else self._bound,
+            -1 if self.bound is None else self.bound,
             int(self._raw),
             len(self.ratios),
             int(self.ratios.sum()),

@@ -73,6 +73,13 @@ class Description:
         """Coordinates of a value; 0 where values are single numbers or categories."""
         return 0
 
+    @property
+    def clipping(self) -> str:
+        """What each statistic is of where a user's value is followed from one report to the next at
+        some speed at most, in words; empty where it is followed wherever it goes.
+        """
+        return ""
+
     def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
         """In which of these slots (n,) there can be reports of a phase; see `Step`."""
         return np.full(len(slots), phase == 0)

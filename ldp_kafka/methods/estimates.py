@@ -4,18 +4,30 @@ frequencies, and the errors of all of them. It knows reports and public paramete
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate, Law, report_width
+from ldp_kafka.mechanisms.base import Estimate, Law, Z, report_width
 from ldp_kafka.methods.description import Description
+from ldp_kafka.methods.inversion import Inversion
 from ldp_kafka.methods.step import SENT, Step
 from ldp_kafka.methods.values import Values
 
-__all__ = ["Estimates"]
+__all__ = ["Estimates", "Slot"]
+
+
+class Slot(NamedTuple):
+    """Which slot sums are of, and those of slots before it."""
+
+    number: int
+    earlier: Mapping[int, NDArray[np.int64]] | None
+    """The sums of those of the `Estimates.looks_back` slots before it that had reports; None where
+    they are too many to be kept.
+    """
 
 
 class Estimates(Description):
@@ -111,6 +123,23 @@ class Estimates(Description):
         """
         return self.values.estimate(self.mechanism.estimate_support(support))
 
+    @property
+    def looks_back(self) -> int:
+        """Slots before its own whose sums say something of how far a crowd's estimate is off."""
+        return 0
+
+    def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
+        """The same, where it is known which slot it is of."""
+        del slot
+        return self.crowd(support)
+
+    def course(self, reports: int) -> tuple[tuple[int, float], ...]:
+        """How the standard error of the mean of so many users, who begin together, goes on: (n, of
+        the n-th slot of their life), at the worst input; nothing where all slots have one error.
+        """
+        del reports
+        return ()
+
     @cached_property
     def single_error(self) -> float:
         """Root mean square error of one released value, on the domain's scale, at the
@@ -123,6 +152,38 @@ class Estimates(Description):
             for x, (mean, variance) in zip((0.0, 0.5, 1.0), unit, strict=True)
         )
         return (hi - lo) * worst
+
+    @property
+    def single_reason(self) -> str | None:
+        """Why the error of one released value cannot be said, a word of
+        `ldp_kafka.methods.unstated.UNSTATED`; None where it can.
+        """
+        return None
+
+    @cached_property
+    def inversion(self) -> Inversion | None:
+        """What one released value says of the value behind it, by the exact law of one answer; None
+        where the answer depends on more than that value.
+        """
+        return None
+
+    def in_lengths(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is published of answers, in lengths of the domain from its lower end."""
+        lo, hi = self.domain
+        return np.asarray((self.released(answers) - lo) / (hi - lo))
+
+    def single_limits(
+        self, released: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The 95 % intervals (low, high) of single values by what was released of each, inside the
+        domain; NaN where nothing was.
+        """
+        lo, hi = self.domain
+        if self.inversion is None:
+            inside, half = np.clip(released, lo, hi), Z * self.single_error
+            return np.maximum(inside - half, lo), np.minimum(inside + half, hi)
+        low, high = self.inversion.limits((released - lo) / (hi - lo))
+        return lo + low * (hi - lo), np.minimum(lo + high * (hi - lo), hi)
 
     @cached_property
     def reliability(self) -> float:
@@ -141,9 +202,4 @@ class Estimates(Description):
 
     def _moments(self, mechanism: Any) -> list[tuple[float, float]]:
         """The same of any mechanism on the unit domain."""
-        lo, hi = self.domain
-
-        def unit(answers: NDArray[np.float64]) -> NDArray[Any]:
-            return np.asarray((self.released(answers) - lo) / (hi - lo))
-
-        return [Law.of(mechanism.law(x)).dot_moments(unit) for x in (0.0, 0.5, 1.0)]
+        return [Law.of(mechanism.law(x)).dot_moments(self.in_lengths) for x in (0.0, 0.5, 1.0)]

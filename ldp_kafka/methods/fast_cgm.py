@@ -13,6 +13,7 @@ from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
 from ldp_kafka.methods.fast import Fast
+from ldp_kafka.methods.gaussian_stream import followed
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
 from ldp_kafka.methods.user_level import GaussianBudget
 from ldp_kafka.randomness import Randomness
@@ -113,6 +114,11 @@ class FastCorrelated(Sampled):
             "values",
             self.calibration,
         )
+
+    @property
+    def clipping(self) -> str:
+        lo, hi = self.domain
+        return followed(f"{self.differential_bound * (hi - lo):.4g}", self.calibration, "sample")
 
     @property
     def fields(self) -> dict[str, Field]:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
-from ldp_kafka.mechanisms.base import Estimate, check_epsilon
+from ldp_kafka.mechanisms.base import Estimate, Z, check_epsilon
 from ldp_kafka.methods.base import FIXED, check_slots
+from ldp_kafka.methods.deviation import SETTLED, TURNS, Deviations
+from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.perslot import PerSlot
-from ldp_kafka.randomness import Randomness, seeded
+from ldp_kafka.randomness import Randomness
 
 __all__ = ["AccumulatedPerturbation", "Feedback", "IterativePerturbation", "default_block"]
 
@@ -49,6 +51,9 @@ class Feedback(PerSlot):
         """L and u, shares of the domain's length."""
         return 0.0, 1.0
 
+    def _given(self, value: float) -> float:
+        return min(max((value * FIXED - self._low) / self._span, 0.0), 1.0)
+
     @cached_property
     def _low(self) -> int:
         return round(self._ends()[0] * FIXED)
@@ -61,9 +66,31 @@ class Feedback(PerSlot):
     def _span(self) -> int:
         return self._high - self._low
 
-    def _remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
+    @property
+    def ends(self) -> tuple[int, int]:
+        """L and u."""
+        return self._low, self._high
+
+    def _aim(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What is perturbed for x + D (n,)."""
+        return np.clip(wanted, self._low, self._high)
+
+    def remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
         """D (n,) in this turn; notes that these rows have reported in it."""
         raise NotImplementedError
+
+    @property
+    def turns(self) -> int:
+        """Reports of a stream that differ in how far aims are from values, `TURNS` at most."""
+        raise NotImplementedError
+
+    def _remembers(self, turn: int) -> int:
+        """How many reports before it one of this turn remembers, at most."""
+        raise NotImplementedError
+
+    def _depth(self, reports: int) -> int:
+        """Which of its `turns` a report is like that remembers so many."""
+        return reports
 
     def _perturb(
         self,
@@ -75,8 +102,21 @@ class Feedback(PerSlot):
         randomness: Randomness,
         phase: int = 0,
     ) -> NDArray[Any]:
-        deviation = self._remembered(state, rows, turn)
-        aim = np.clip(values + deviation, self._low, self._high)
+        deviation = self.remembered(state, rows, turn)
+        return self._report(state, rows, slot, values, deviation, randomness, phase)
+
+    def _report(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        deviation: NDArray[np.int64],
+        randomness: Randomness,
+        phase: int = 0,
+    ) -> NDArray[Any]:
+        """Answers (n,) for values and D; may use ``deviation`` up."""
+        aim = self._aim(values + deviation)
         answers = self._draw(
             state,
             rows,
@@ -110,53 +150,108 @@ class Feedback(PerSlot):
             lo + (self._low + (answers * self._span).astype(np.int64)) * ((hi - lo) / FIXED)
         )
 
+    @property
+    def looks_back(self) -> int:
+        return int(min(self.lasting, TURNS - 1)) * self.stride
+
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the clipped aims behind the reports; `feedback_bias` is added to its error,
-        since aims are not values.
+        """The mean of the clipped aims behind the reports. Its interval is for the mean of the
+        values, in any slot of a stream that does not move.
         """
-        estimate: Estimate = self.mechanism.estimate_support(support)
+        return self._estimate(support, TURNS, None)
+
+    def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
+        """The same. Its interval holds what deviations can be in this slot, by where the slots show
+        the crowd to have been that a report remembers.
+        """
+        turns = self._remembers(slot.number // self.stride)
+        before = [slot.number - back * self.stride for back in range(1, turns + 1)]
+        if slot.earlier is None:
+            return self._estimate(support, self._depth(turns), (0.0, 1.0))
+        earlier = [slot.earlier[at] for at in before if at in slot.earlier]
+        return self._estimate(support, self._depth(turns), self._before(support, earlier))
+
+    def _estimate(
+        self, support: NDArray[np.int64], depth: int, before: tuple[float, float] | None
+    ) -> Estimate:
+        """The estimate of reports that remember so many others of a crowd that was between these
+        levels.
+
+        The interval has three parts: the noise of the mechanism; what users' aims differ by, since
+        the deviations behind them are noise too; and how far a mean aim can be from a mean value.
+        The last depends on where values lie and lay: see `Deviations`.
+        """
+        found: Estimate = self.mechanism.estimate_support(support)
         lo, hi = self.domain
         unit = (hi - lo) / FIXED
-        error = estimate.standard_error * self._span * unit + self.feedback_bias * (hi - lo)
-        return Estimate(
-            lo + (self._low + estimate.value * self._span) * unit, error, estimate.reports
-        )
+        value = lo + (self._low + found.value * self._span) * unit
+        if not found.reports:
+            return Estimate(value, inf, 0)
+        if found.standard_error is None:
+            return found._replace(value=value)
+        low, high = (self._share(end) for end in self._aims(support, found))
+        low, high = self.deviations.limits(depth, low, high, before)
+        error = (high - low) / (2 * Z) * (hi - lo)
+        cut = [lo + min(max(end, 0.0), 1.0) * (hi - lo) for end in (low, high)]
+        return Estimate(value, error, found.reports, (cut[0], cut[1]))
+
+    def _share(self, given: float) -> float:
+        """What the mechanism is given, as a share of the domain."""
+        return (self._low + given * self._span) / FIXED
+
+    def _aims(self, support: NDArray[np.int64], found: Estimate) -> tuple[float, float]:
+        """The interval of the mean aim of users with the same streams, as the mechanism is given
+        it: about what reports show, and no more than what lies between 0 and 1, aims differ.
+        """
+        n, given = found.reports, found.square
+        seen = self.mechanism.estimate_support(support, population=True).square
+        spread = min(max(seen - given, 0.0) + given * (8 / n) ** 0.5, 1 / (4 * n))
+        # an interval is cut, an error is not
+        half, more = Z * given**0.5, Z * Z * spread
+        low, high = found.interval()
+        down, up = max(half, found.value - low), max(half, high - found.value)
+        return found.value - (down * down + more) ** 0.5, found.value + (up * up + more) ** 0.5
+
+    def _before(
+        self, support: NDArray[np.int64], earlier: list[NDArray[np.int64]]
+    ) -> tuple[float, float] | None:
+        """Between which levels the crowd was in slots before, and in all of them together; None:
+        where it is now, as far as noise can tell. A difference below its own standard error is
+        taken for noise: otherwise every crowd that stands still would have an interval as wide as
+        one that moves.
+        """
+        now: Estimate = self.mechanism.estimate_support(support)
+        together = [np.sum(earlier, axis=0)] if len(earlier) > 1 else []
+        ends = []
+        for sums in (*earlier, *together):
+            was: Estimate = self.mechanism.estimate_support(sums)
+            if abs(was.value - now.value) > (now.square + was.square) ** 0.5:
+                error = was.square**0.5
+                ends += [self._share(was.value - error), self._share(was.value + error)]
+        if not ends:
+            return None
+        return min(max(min(ends), 0.0), 1.0), max(min(max(ends), 1.0), 0.0)
 
     @cached_property
+    def deviations(self) -> Deviations:
+        """How far aims are from values."""
+        return Deviations.of(self)
+
+    @property
     def single_error(self) -> float:
-        """Root mean square error of one released value at the worst value and deviation: the aim
-        may be at either end whatever the value.
+        """Root mean square error of one released value of a stream that does not move, at the worst
+        value and report of a block.
         """
         lo, hi = self.domain
-        (low, v0), _, (high, v2) = self._unit_laws()
-        worst: float = max(
-            (variance + (mean - x) ** 2) ** 0.5
-            for x in (0.0, 1.0)
-            for mean, variance in ((low, v0), (high, v2))
-        )
-        return (hi - lo) * worst
+        return (hi - lo) * self.deviations.error
 
-    @cached_property
+    @property
     def feedback_bias(self) -> float:
-        """How far the mean aim of a crowd is from its mean value, at most, over constant streams; a
-        share of the domain's length, by simulation with fixed words.
-
-        Streams that move can do worse; for crowd means ``sw_direct`` has no such bias.
+        """How far the mean aim of a crowd is from its mean value, at most, where nothing moves; a
+        share of the domain's length. For crowd means ``sw_direct`` has no such bias.
         """
-        levels, users = np.linspace(0, 1, 5), 400
-        turns = 2 * min(int(self.lasting) + 1 if self.lasting != inf else self.window, 64)
-        rows = np.arange(len(levels) * users)
-        state = self.state(np.column_stack([rows, rows]).astype(np.uint64))
-        values = np.repeat((levels * FIXED).astype(np.int64), users)
-        worst, source = 0.0, seeded(0)
-        for turn in range(turns):
-            aim = np.clip(values + self._remembered(state, rows, turn), self._low, self._high)
-            worst = max(
-                worst,
-                float(np.abs(((aim - values) / FIXED).reshape(len(levels), users).mean(1)).max()),
-            )
-            self._perturb(state, rows, turn, turn, values, source)
-        return worst
+        low, high = self.deviations.low[-1], self.deviations.high[-1]
+        return max(-min(low), *high)
 
     def tables(self) -> list[int]:
         return [*super().tables(), self._low, self._high]
@@ -192,7 +287,17 @@ class IterativePerturbation(Feedback):
     def lasting(self) -> float:
         return 1
 
-    def _remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
+    @property
+    def turns(self) -> int:
+        return 1 + SETTLED
+
+    def _remembers(self, turn: int) -> int:
+        return min(turn, 1)
+
+    def _depth(self, reports: int) -> int:
+        return SETTLED if reports else 0  # that one remembers others
+
+    def remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
         began = state.columns["began"]
         deviation: NDArray[np.int64] = state.columns["deviation"][rows]
         deviation *= began[rows] == turn - 1
@@ -265,7 +370,14 @@ class AccumulatedPerturbation(Feedback):
     def lasting(self) -> float:
         return self.block - 1 if self.calibration == "sound" else inf
 
-    def _remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
+    @property
+    def turns(self) -> int:
+        return min(self.block, TURNS) if self.calibration == "sound" else TURNS
+
+    def _remembers(self, turn: int) -> int:
+        return min(turn % self.block if self.calibration == "sound" else turn, TURNS - 1)
+
+    def remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
         deviation: NDArray[np.int64] = state.columns["deviation"][rows]
         if self.calibration == "sound":
             block, began = turn // self.block, state.columns["began"]

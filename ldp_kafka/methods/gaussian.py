@@ -90,7 +90,3 @@ class GaussianDifferential(GaussianStream):
 
     def variance(self, report: int) -> float:
         return (1 + (report - 1) * (self.chain.variances[1] - 1)) * self.sigma**2
-
-    @property
-    def _noisiest(self) -> float:
-        return self.variance(self.horizon)

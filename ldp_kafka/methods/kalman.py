@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
+from ldp_kafka.mechanisms.elementary import natural_exp
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_slots
 from ldp_kafka.methods.chain import RATIO
-from ldp_kafka.methods.elementary import natural_exp
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.user_level import UserLevel
 from ldp_kafka.randomness import Randomness
 
@@ -207,13 +208,12 @@ class Sampled(UserLevel):
         most = ceil(max(self._farthest(), 1.0) * (1 + 2**-20) / GRID) + 1
         return -most, most
 
-    @cached_property
-    def single_error(self) -> float:
-        """Root mean square error of the first release at the worst value, on the domain's scale."""
-        lo, hi = self.domain
-        noise = self._noise() / FIXED
-        gain = 1 / (1 + 12 * noise)
-        return float((hi - lo) * ((1 - gain) ** 2 / 4 + gain * gain * noise) ** 0.5)
+    @property
+    def single_reason(self) -> str | None:
+        """Why it states no error: an estimate is made of samples of several slots, and holds until
+        the next one.
+        """
+        return MIXED_SLOTS
 
     @cached_property
     def reliability(self) -> float:

@@ -18,6 +18,7 @@ from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.feedback import default_block
 from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.methods.timed import GRID, on_grid
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["PegasusLocal"]
@@ -123,6 +124,10 @@ class PegasusLocal(PerSlot):
         self.mechanism = mechanism(perturb, (0.0, 1.0))
         self.test = mechanism(compare, (0.0, 1.0)) if compare else None
         self.threshold = mechanism(threshold, (0.0, 1.0)) if threshold else None
+
+    @property
+    def single_reason(self) -> str | None:
+        return MIXED_SLOTS
 
     @property
     def lasting(self) -> float:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step
-from ldp_kafka.methods.few_reports import widened
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["PopulationUniform"]
@@ -49,10 +48,10 @@ class PopulationUniform(Method):
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """Frequencies among all users: those who report in a slot are a sample of them, so its
-        sampling error is in the standard error; of few reports `few_reports.widened` says how.
+        sampling error is in the standard error.
         """
         found: Estimate = self.mechanism.estimate_support(support, population=True)
-        return widened(found, self.mechanism.estimate_support(support), 0.5)
+        return found
 
     def _shares(self) -> int:
         return 1

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.inversion import Inversion, shortest
 from ldp_kafka.randomness import Randomness, seeded
 
 __all__ = ["Affine", "ResponseCurve", "affine", "law_of"]
@@ -48,6 +49,8 @@ class ResponseCurve(NamedTuple):
     """Standard error of that variance."""
     kurtosis: float
     """Fourth moment over the squared variance."""
+    inversion: Inversion
+    """What one release says of the value behind it."""
 
     def noise(self, level: Levels) -> Any:
         """Variance of a release of a value at this level. Here and below: of one level, or (n,)."""
@@ -105,7 +108,7 @@ class ResponseCurve(NamedTuple):
         if slots % length:
             raise ConfigurationError("slots must be a multiple of length")
         source = seeded(WORDS)
-        found = []
+        found: list[_Shape] = []
         for shape in (_constant, _stepping):
             level, streams = shape(source, length, slots)
             released, expected, spread = _simulate(method, streams)
@@ -117,7 +120,9 @@ class ResponseCurve(NamedTuple):
                     spread if length == 1 else None,
                 )
             )
-        return _together(*found)
+        lo, hi = method.domain
+        constant, stepping = found
+        return _together(constant, stepping, affine(method)[1] * method.scale / (hi - lo))
 
 
 class Affine(NamedTuple):
@@ -244,6 +249,7 @@ class _Shape(NamedTuple):
     mean: list[float]
     error: list[float]
     variance: list[float]
+    releases: list[NDArray[np.float64]]
     kurtosis: float
     size: int
 
@@ -257,13 +263,14 @@ def _moments(
     """By level; where the spread given the inputs is known, single releases need no
     sample of it.
     """
-    mean, error, variance, fourth, second = [], [], [], 0.0, 0.0
+    mean, error, variance, singles, fourth, second = [], [], [], [], 0.0, 0.0
     for at in range(LEVELS):
         here = level == at
         known = expected[here]
         n = len(known)
         mean.append(fsum(known) / n)
         error.append(sqrt(fsum((known - mean[-1]) ** 2)) / n)
+        singles.append(released[here])
         away = (released[here] - mean[-1]) ** 2
         seen = fsum(away) / n
         variance.append(
@@ -273,11 +280,13 @@ def _moments(
         )
         second += seen / LEVELS
         fourth += fsum(away * away) / n / LEVELS
-    return _Shape(mean, error, variance, fourth / (second * second), n)
+    return _Shape(mean, error, variance, singles, fourth / (second * second), n)
 
 
-def _together(one: _Shape, other: _Shape) -> ResponseCurve:
-    """Both shapes as one response curve: their middle, and their difference as doubt."""
+def _together(one: _Shape, other: _Shape, step: float) -> ResponseCurve:
+    """Both shapes as one response curve: their middle, and their difference as doubt; of releases
+    in such steps.
+    """
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
     doubt = [
@@ -299,8 +308,22 @@ def _together(one: _Shape, other: _Shape) -> ResponseCurve:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
+    # in the range of a level are 95 % of the releases of each shape
+    held = [
+        [shortest(np.sort(each), np.full(len(each), 1 / len(each))) for each in shape.releases]
+        for shape in (one, other)
+    ]
+    low, high = np.min(held, axis=0)[:, 0], np.max(held, axis=0)[:, 1]
+    inversion = Inversion.of(low, high, (mean[0], mean[-1]), step)
     return ResponseCurve(
-        levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis
+        levels,
+        np.maximum.accumulate(mean),
+        np.array(doubt),
+        middle,
+        curve,
+        doubted,
+        kurtosis,
+        inversion,
     )
 
 

@@ -39,7 +39,8 @@ class SampleSplit(Split):
     influence w + min(d, w) lasting, memory d lasting slots. It is reached where the last changed
     turns begin their blocks. Each report loses epsilon / influence. ``published`` spends epsilon /
     w a report. The ledger's run is of ``influence`` slots, of one report each. What was reported
-    last of a coordinate stands until its next report, at first the domain's midpoint.
+    last of a user's coordinate stands until its next report, at first the domain's midpoint. Of a
+    crowd, each slot has the mean of one coordinate over all who reported in it, and no others.
 
     Examples
     --------
@@ -54,6 +55,10 @@ class SampleSplit(Split):
 
     name = "sample_split"
     holds = True
+
+    @property
+    def stride(self) -> int:
+        return self.dimension
 
     @property
     def _turns(self) -> int:

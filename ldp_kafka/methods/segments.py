@@ -136,6 +136,10 @@ class Segmented(PerSlot):
         super().__init__(**parameters)
 
     @property
+    def stride(self) -> int:
+        return self.segment
+
+    @property
     def influence(self) -> float:
         """Reports that one run of ``window`` changed values can reach: those of the segments it
         touches, and those that remember them.

@@ -18,12 +18,15 @@ from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
+from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
+from ldp_kafka.methods.inversion import Inversion
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["INNER", "Split"]
 
 MOST = 1024  # coordinates: a report of all of them must fit into a message
+KEPT = 2**16  # integers of earlier slots that a collector keeps, at most
 INNER: dict[str, type[Direct | IterativePerturbation | AccumulatedPerturbation]] = {
     "app": AccumulatedPerturbation,
     "capp": ClippedAccumulatedPerturbation,
@@ -110,6 +113,11 @@ class Split(Method):
         return self._dimension
 
     @property
+    def stride(self) -> int:
+        """Slots from one report of a coordinate to the next."""
+        return 1
+
+    @property
     def _turns(self) -> int:
         """The most reports that one coordinate has in a window."""
         raise NotImplementedError
@@ -189,6 +197,15 @@ class Split(Method):
         """
         return float(self.each.single_error)
 
+    @property
+    def single_reason(self) -> str | None:
+        return str(self.each.single_reason) if self.each.single_reason else None
+
+    @property
+    def inversion(self) -> Inversion | None:
+        found: Inversion | None = self.each.inversion
+        return found
+
     @cached_property
     def reliability(self) -> float:
         return float(self.each.reliability)
@@ -208,16 +225,56 @@ class Split(Method):
         """Integers in the support of one coordinate."""
         return len(self.each.support(self.each.blank(0)))
 
-    def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The means of the coordinates, with their errors; NaN and infinity where none was
-        reported.
+    @property
+    def looks_back(self) -> int:
+        """As many as a coordinate's, where their sums are no more than `KEPT` integers; else 0, and
+        an interval holds wherever the crowd was.
         """
-        parts = np.asarray(support)[1:].reshape(self.dimension, self._width)
-        means, errors = np.full(self.dimension, np.nan), np.full(self.dimension, np.inf)
-        for at, part in enumerate(parts):
+        slots = self.each.looks_back * self.stride
+        return slots if slots * self.dimension * self._width <= KEPT else 0
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        """The means of the coordinates of those who reported them, with their errors; NaN and
+        infinity where nobody did.
+        """
+        return self._together(support, lambda part, _: self.each.crowd(part))
+
+    def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
+        parts = {at // self.stride: self._split(sums) for at, sums in (slot.earlier or {}).items()}
+        kept = self.looks_back or not self.each.looks_back
+
+        def of(part: NDArray[np.int64], at: int) -> Estimate:
+            mine = {turn: every[at] for turn, every in parts.items() if every[at][0]}
+            told = Slot(slot.number // self.stride, mine if kept else None)
+            found: Estimate = self.each.crowd_of_slot(part, told)
+            return found
+
+        return self._together(support, of)
+
+    def _together(
+        self, support: NDArray[np.int64], of: Callable[[NDArray[np.int64], int], Estimate]
+    ) -> Estimate:
+        """The estimates of all coordinates as one: of those that were reported what ``of`` makes of
+        their support and number.
+        """
+        columns = np.full((4, self.dimension), np.nan)
+        columns[1] = np.inf
+        reason, bounded = None, False
+        for at, part in enumerate(self._split(support)):
             if part[0]:
-                means[at], errors[at], _ = self.each.crowd(part)
-        return Estimate(means, errors, int(support[0]))
+                found = of(part, at)
+                columns[:, at] = found.value, np.nan, np.nan, np.nan
+                if found.standard_error is not None:
+                    columns[1:, at] = found.standard_error, *found.interval()
+                reason = reason or found.reason
+                bounded = bounded or found.limits is not None
+        means, errors, low, high = columns
+        limits = (low, high) if bounded else None
+        return Estimate(means, errors, int(support[0]), limits, reason)
+
+    def _split(self, support: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The support of each coordinate (dimension, width)."""
+        return np.asarray(support)[1:].reshape(self.dimension, self._width)
 
     def tables(self) -> list[int]:
         return [self.dimension, self.window, *self._bounds(), *self.each.tables()]

@@ -13,6 +13,7 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, SENT, Method
+from ldp_kafka.methods.unstated import HIDDEN_TIME
 from ldp_kafka.randomness import seeded
 
 __all__ = ["GRID", "Timed", "on_grid"]
@@ -76,13 +77,9 @@ class Timed(Method):
         """Refused: what the mechanism perturbs is no value."""
         raise ConfigurationError(f"{self.name} has no crowd statistics: it perturbs times")
 
-    @cached_property
-    def single_error(self) -> float:
-        """The length of the domain: a neighbouring slot may hold anything, so nothing less can be
-        promised of one value.
-        """
-        lo, hi = self.domain
-        return hi - lo
+    @property
+    def single_reason(self) -> str | None:
+        return HIDDEN_TIME
 
     @cached_property
     def reliability(self) -> float:

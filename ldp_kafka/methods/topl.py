@@ -16,6 +16,7 @@ from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_slots
 from ldp_kafka.methods.made import checked_factory
+from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["ThresholdPerturbation"]
@@ -85,6 +86,10 @@ class ThresholdPerturbation(Method):
         edges, centres = np.arange(1, BINS + 1) / BINS, (np.arange(BINS) + 0.5) / BINS
         self._noise = edges * edges * (noise / self.window)
         self._cut = np.maximum(centres - edges[:, None], 0.0)
+
+    @property
+    def single_reason(self) -> str | None:
+        return UNKNOWN_THRESHOLD
 
     @property
     def scale(self) -> float:

@@ -112,10 +112,7 @@ class Numbers(Values):
 
     def estimate(self, found: Estimate) -> Estimate:
         """A mean."""
-        lo, hi = self.domain
-        return Estimate(
-            lo + found.value * (hi - lo), found.standard_error * (hi - lo), found.reports
-        )
+        return found.on(self.domain)
 
 
 class Categories(Values):

@@ -14,6 +14,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.base import Method, Step
 from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import Randomness, seeded
 
@@ -95,6 +96,20 @@ class Windowed(Method):
     def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
         """Of so many slots as three windows have, at most `_SLOTS`, or more."""
         return super().constant(levels, max(slots, min(3 * self.windowed.windows.span, _SLOTS)))
+
+    @property
+    def single_reason(self) -> str | None:
+        """At an edge a release is all that is known of its slot: what it was before it was smoothed
+        is not.
+        """
+        return MIXED_SLOTS if self.windowed.smooth else self.windowed.reason
+
+    def single_limits(
+        self, released: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        lo, hi = self.domain
+        half = self.windowed.half_width * (hi - lo)
+        return np.maximum(released - half, lo), np.minimum(released + half, hi)
 
     @cached_property
     def _square(self) -> float:

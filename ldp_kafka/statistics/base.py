@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.records import Reports
 from ldp_kafka.statistics.prediction import Prediction, reporting
 
@@ -25,9 +26,30 @@ class Singles(NamedTuple):
     values: NDArray[np.float64]
     """(n,) or (n, dimension); NaN where a coordinate was not reported."""
     standard_errors: NDArray[np.float64]
-    """Of the same shape."""
+    """Of the same shape; looked at where there is no ``reason`` alone."""
     reliability: float | NDArray[np.float64]
     """Share of a release that is signal, 0..1: of all, or (n,) of each."""
+    limits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    """The 95 % intervals (low, high), where they are not the normal ones of the errors."""
+    reason: str | None = None
+    """Why no error is said, of any of them: a word of `ldp_kafka.methods.unstated.UNSTATED`."""
+
+    def interval(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The 95 % confidence intervals."""
+        low, high = Estimate(self.values, self.standard_errors, 1, self.limits).interval()
+        return low, high
+
+    @classmethod
+    def joined(cls, parts: list[Singles]) -> Singles:
+        """One after the other, at least one report, all with one reason."""
+        values, errors, low, high = (
+            np.concatenate(each)
+            for each in zip(
+                *((one.values, one.standard_errors, *one.interval()) for one in parts), strict=True
+            )
+        )
+        shares = [np.broadcast_to(one.reliability, len(one.values)) for one in parts]
+        return cls(values, errors, np.concatenate(shares), (low, high), parts[0].reason)
 
 
 class Statistic(ABC):
@@ -101,11 +123,16 @@ class Statistic(ABC):
         del reports, phase
         return np.empty(0, np.int64)
 
-    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+    @property
+    def looks_back(self) -> int:
+        """Slots before its own whose sums say something of how far a release is off."""
+        return 0
+
+    def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:
         """The releases of one slot, from its merged sums; their value is None where nobody
         reported.
         """
-        del sums
+        del sums, slot
         return []
 
     @property
@@ -178,12 +205,21 @@ class CrowdStatistic(Statistic):
         """
         return None
 
-    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+    def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:
+        del slot
         return [self.estimate(sums) if sums[0] else Estimate(None, None, 0)]
 
     def predict(self, users: int) -> Prediction:
         reports = reporting(self.method, users)
-        return Prediction(self.name, self.error(reports), self.constant, reports, guess=self.guess)
+        return Prediction(
+            self.name,
+            self.error(reports),
+            self.constant,
+            reports,
+            guess=self.guess,
+            course=self.method.course(reports),
+            clipping=self.method.clipping,
+        )
 
 
 class SingleStatistic(Statistic):
@@ -208,11 +244,7 @@ class SingleStatistic(Statistic):
             more = self.totals(one.values)
             totals = tuple(a + b for a, b in zip(totals, more, strict=True))
             found.append(self.read(one, totals))
-        return Singles(
-            np.concatenate([each.values for each in found]),
-            np.concatenate([each.standard_errors for each in found]),
-            np.concatenate([np.broadcast_to(each.reliability, 1) for each in found]),
-        )
+        return Singles.joined(found)
 
     def of_singles(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
         return [self.read_singles(batch, totals)]

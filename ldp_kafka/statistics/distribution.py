@@ -60,15 +60,14 @@ class Distribution(CrowdStatistic):
     def estimate(self, sums: NDArray[np.int64]) -> Estimate:
         oracle = _oracle(self.method)
         assert isinstance(oracle, Binned), "what is unfit is not made"
-        found, error = oracle.shares(self.method.spend, sums, 0)
-        return Estimate(found, error, int(sums[0]))
+        return oracle.told(self.method.spend, sums, population=False).stated
 
     def error(self, reports: int) -> float:
-        """Where values are spread evenly: the root mean square over the bins."""
+        """The standard error where values are spread evenly: a mean over the bins."""
         oracle = _oracle(self.method)
         assert isinstance(oracle, Binned), "what is unfit is not made"
-        sums = oracle.even(self.method.spend, reports)
-        return sqrt(float(np.mean(oracle.shares(self.method.spend, sums, 0)[1] ** 2)))
+        found = self.estimate(oracle.even(self.method.spend, reports))
+        return sqrt(float(np.mean(found.standard_error**2)))
 
     @property
     def edges(self) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate, frequency_variance
+from ldp_kafka.mechanisms.base import Estimate, expected_support
 from ldp_kafka.methods import Method
 from ldp_kafka.statistics.base import CrowdStatistic
 from ldp_kafka.statistics.prediction import law_error
@@ -62,12 +62,18 @@ class Frequencies(CrowdStatistic):
         return self.method.crowd(sums)
 
     def error(self, reports: int) -> float:
-        """Exact where the mechanism's variance is, however many outputs there are: where all are of
-        one category, sampling adds nothing. Categories are alike to their mechanism.
+        """That of `Method.crowd`, where as many reports support each category as is expected: the
+        largest where all have one category, or half of them each of two.
         """
-        ends = [frequency_variance(self.method.mechanism, share) for share in (0.0, 1.0)]
-        known = [variance for variance in ends if variance is not None]
-        return sqrt(max(known) / reports) if known else law_error(self.method, 0, reports)
+        shares = np.zeros((2, self.method.categories))
+        shares[0, 0], shares[1, :2] = 1.0, 0.5
+        worst = 0.0
+        for each in shares:
+            support = expected_support(self.method.mechanism, each, reports)
+            if support is None:  # a mechanism of somebody else's
+                return law_error(self.method, 0, reports)
+            worst = max(worst, float(np.max(self.method.crowd(support).standard_error)))
+        return worst
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.statistics.base import CrowdStatistic
 from ldp_kafka.statistics.prediction import law_error
 
@@ -41,8 +42,20 @@ class Mean(CrowdStatistic):
     def estimate(self, sums: NDArray[np.int64]) -> Estimate:
         return self.method.crowd(sums)
 
+    @property
+    def looks_back(self) -> int:
+        return self.method.looks_back
+
+    def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:
+        if slot is None or not sums[0]:
+            return super().of_slot(sums)
+        return [self.method.crowd_of_slot(sums, slot)]
+
     def error(self, reports: int) -> float:
         """Of a vector: of a coordinate."""
+        course = self.method.course(reports)
+        if course:
+            return max(error for _, error in course)
         of_one = self.method.coordinate
         return max(law_error(of_one, value, reports) for value in INPUTS)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.delay.walks import walks
 from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.randomness import seeded
@@ -45,14 +46,23 @@ class PerStream(Statistic):
         lo, hi = self.method.domain
         error, constant = self._errors
         return StreamPrediction(
-            self.name, error * (hi - lo), constant * (hi - lo), 1, drift=DRIFT * (hi - lo)
+            self.name,
+            error * (hi - lo),
+            constant * (hi - lo),
+            1,
+            error_reason=self._made.reason,
+            drift=DRIFT * (hi - lo),
         )
+
+    @property
+    def _made(self) -> DelayMethod:
+        assert isinstance(self.method, Windowed)
+        return self.method.windowed
 
     @cached_property
     def _errors(self) -> tuple[float, float]:
         """Of a release and of the midpoint, in lengths of the domain."""
-        assert isinstance(self.method, Windowed)
-        made = self.method.windowed
+        made = self._made
         slots = max(_SLOTS, 3 * made.windows.span)
         streams = max(4, min(_STREAMS, _CELLS // slots))
         made_up = walks(np.random.default_rng(7).normal(0, DRIFT, (streams, slots)))

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import SENT, Step
+from ldp_kafka.methods.perslot import PerSlot
+from ldp_kafka.methods.priors import Shrunk
 from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.randomness import seeded
@@ -48,6 +50,8 @@ class PerUser(SingleStatistic):
     @cached_property
     def curve(self) -> ResponseCurve:
         """How one report reads; simulated once."""
+        if isinstance(self.method, PerSlot):
+            return self.method.curve
         return ResponseCurve.of(self.method.single)
 
     @property
@@ -59,18 +63,29 @@ class PerUser(SingleStatistic):
         return power_sums(index) if self.shrinks else ()
 
     def read(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
-        return self._shrunk(batch, totals) if self.shrinks else self._as_reported(batch)
+        if not self.shrinks:
+            return self._as_reported(batch)
+        return self._drawn(batch, self._crowd(totals).apply(batch.values))
 
     def read_singles(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
         if not self.shrinks:
             return self._as_reported(batch)
-        shrunk = self._crowd(totals).apply_each(batch.values)
-        return Singles(shrunk.values, shrunk.standard_error, shrunk.reliability)
+        return self._drawn(batch, self._crowd(totals).apply_each(batch.values))
 
-    def _shrunk(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
-        shrunk = self._crowd(totals).apply(batch.values)
-        errors = np.full(shrunk.values.shape, shrunk.standard_error)
-        return Singles(shrunk.values, errors, shrunk.reliability)
+    def _drawn(self, batch: Reports, shrunk: Shrunk) -> Singles:
+        """The error is that of users as a whole, and the interval each user's own: what its report
+        alone says of it, and at least up to the value.
+        """
+        reported = self._as_reported(batch)
+        if reported.reason is not None:
+            return reported._replace(values=shrunk.values, reliability=shrunk.reliability)
+        low, high = reported.interval()
+        return Singles(
+            shrunk.values,
+            np.broadcast_to(shrunk.standard_error, shrunk.values.shape),
+            shrunk.reliability,
+            (np.minimum(low, shrunk.values), np.maximum(high, shrunk.values)),
+        )
 
     def _crowd(self, totals: tuple[int, ...]) -> Shrinkage:
         """Of all reports that these are the totals of."""
@@ -82,8 +97,12 @@ class PerUser(SingleStatistic):
         """Vectors whole, NaN in the coordinates that are not reported."""
         sent = np.full(len(batch), SENT, np.uint8)
         values = self.method.published(Step(batch.values * batch.scale, sent, phase=batch.phase))
+        shares, reason = self.method.reliability, self.method.single_reason
+        if reason is not None:
+            return Singles(values, np.full(values.shape, np.nan), shares, None, reason)
         errors = np.where(np.isnan(values), np.nan, self.method.single_error)
-        return Singles(values, errors, self.method.reliability)
+        limits = None if self.method.ball else self.method.single_limits(values)
+        return Singles(values, errors, shares, limits)
 
     def predict(self, users: int) -> Prediction:
         """Shrunk: where values are spread evenly over the domain and the crowd is large enough to
@@ -91,8 +110,16 @@ class PerUser(SingleStatistic):
         """
         del users
         lo, hi = self.method.domain
+        reason = self.method.single_reason
         if not self.shrinks:
-            return SinglePrediction(self.name, release_error(self.method), (hi - lo) / 2, 1)
+            return SinglePrediction(
+                self.name,
+                release_error(self.method),
+                (hi - lo) / 2,
+                1,
+                clipping=self.method.clipping,
+                error_reason=reason,
+            )
         read = self.curve
         slope = float(read.mean[-1] - read.mean[0])
         signal, noise = slope * slope / 12, read.noise(0.5) + read.curve / 12
@@ -103,6 +130,7 @@ class PerUser(SingleStatistic):
             (hi - lo) / 12**0.5,
             1,
             reliability,
+            error_reason=reason,
         )
 
 

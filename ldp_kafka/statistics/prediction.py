@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.unstated import UNSTATED
 
 __all__ = [
     "EvenPrediction",
@@ -47,6 +48,14 @@ class Prediction:
     """
     guess: str = "the domain's midpoint"
     """What is as good as a release where this is not `useful`."""
+    error_reason: str | None = None
+    """Why a release will state no error: a word of `ldp_kafka.methods.unstated.UNSTATED`."""
+    course: tuple[tuple[int, float], ...] = ()
+    """How ``error`` goes on over the slots of users who begin together: (n, of the n-th slot);
+    ``error`` is the largest. Empty where all slots have one error.
+    """
+    clipping: str = ""
+    """What a release is of where values are clipped, in words."""
 
     @property
     def useful(self) -> bool:
@@ -55,9 +64,25 @@ class Prediction:
 
     def sentence(self) -> str:
         """The same in words."""
-        return (
+        said = (
             f"{self.statistic}: standard error {self.error:.4g} from {self.reports:,}"
             " reports a slot (worst input)"
+        )
+        if self.course:
+            steps = ", ".join(f"{error:.4g} in slot {slot:,}" for slot, error in self.course)
+            said += f"; of users who begin together {steps}"
+        return said + self._clipped()
+
+    def _clipped(self) -> str:
+        return f"; {self.clipping}" if self.clipping else ""
+
+    def unstated(self) -> str | None:
+        """That a release will state no error, and why, in words; None where it will."""
+        if self.error_reason is None:
+            return None
+        return (
+            f"{self.statistic}: a release states none ({self.error_reason})."
+            f" {UNSTATED[self.error_reason]}"
         )
 
     def advice(self) -> str:
@@ -80,7 +105,7 @@ class SinglePrediction(Prediction):
     def sentence(self) -> str:
         return (
             f"{self.statistic}: one release is off by {self.error:.4g} (root mean square, worst"
-            f" input); the domain's midpoint by at most {self.constant:.4g}"
+            f" input); the domain's midpoint by at most {self.constant:.4g}{self._clipped()}"
         )
 
     def advice(self) -> str:
@@ -144,11 +169,11 @@ class ShrunkPrediction(Prediction):
 
 @dataclass(frozen=True)
 class EvenPrediction(Prediction):
-    """Of shares that are published: a root mean square error where values are spread evenly."""
+    """Of shares that are published, where values are spread evenly."""
 
     def sentence(self) -> str:
         return (
-            f"{self.statistic}: root mean square error {self.error:.4g} of a share that is"
+            f"{self.statistic}: standard error {self.error:.4g} of a share that is"
             f" published from {self.reports:,} reports (values spread evenly)"
         )
 
@@ -167,10 +192,14 @@ class ProtocolPrediction(Prediction):
         errors = ", ".join(f"{error:.4g} {name}" for name, error in self.moves)
         held = (
             f"; published in {self.publications:.0%} of slots or more, held in the others"
+            f"{'' if self.error_reason is None else f', without an error ({self.error_reason})'}"
             if self.publications < 1
             else ""
         )
         return f"{self.statistic}: root mean square error, where it moves: {errors}{held}"
+
+    def unstated(self) -> None:
+        """Nothing: only what is held may state none, and `sentence` says so."""
 
 
 def reporting(method: Method, users: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.records import Reports
 from ldp_kafka.statistics.base import Singles, Statistic
 from ldp_kafka.statistics.prediction import Prediction
@@ -67,14 +68,32 @@ class Selection:
             found += one.sums(reports, phase).tolist() if one.takes(phase) else [0] * width
         return found or [len(reports)]
 
-    def of_slot(self, sums: Sequence[int] | None) -> Iterator[tuple[str, Estimate]]:
+    @property
+    def looks_back(self) -> int:
+        """Slots before its own whose sums say something of how far a release is off."""
+        return max((one.looks_back for one in self.statistics), default=0)
+
+    def of_slot(
+        self,
+        sums: Sequence[int] | None,
+        slot: int | None = None,
+        earlier: Mapping[int, Sequence[int]] = {},
+    ) -> Iterator[tuple[str, Estimate]]:
         """The releases of one slot by the names of their statistics, from its sums; None: nobody
         reported.
+
+        Parameters
+        ----------
+        slot : its number, where it is known
+        earlier : the sums of those of the `looks_back` slots before it that had reports
         """
         given = np.zeros(self.width, np.int64) if sums is None else np.array(sums, np.int64)
         at = 0
         for one, width in zip(self.statistics, self._widths, strict=True):
-            for found in one.of_slot(given[at : at + width]):
+            part = slice(at, at + width)
+            before = {t: np.array(each[part], np.int64) for t, each in earlier.items()}
+            told = None if slot is None else Slot(slot, before)
+            for found in one.of_slot(given[part], told):
                 yield one.name, found
             at += width
 

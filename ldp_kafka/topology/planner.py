@@ -17,6 +17,7 @@ from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay.choice import DelayChoice, choose_delay
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.unstated import NO_REPORTS
 from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import (
     DRIFT,
@@ -217,7 +218,12 @@ class Plan:
             *self.requests,
             *self.relay,
             f"state        {self.state_bytes_per_user} bytes a {whom}, {state}",
-            *(f"error        {prediction.sentence()}" for prediction in self.predictions),
+            *(
+                f"error        {line}"
+                for prediction in self.predictions
+                for line in (prediction.sentence(), prediction.unstated())
+                if line is not None
+            ),
             *self._processed(),
             *([] if self.comparison is None else self.comparison.lines()),
             *([] if self.delays is None else self.delays.lines()),
@@ -388,6 +394,9 @@ def _predictions(
             guess=one.guess if isinstance(one, CrowdStatistic) else "",
             moves=tuple((moves, each.error) for moves, each in told),
             publications=told[0][1].publications,
+            error_reason=(
+                NO_REPORTS if told[0][1].publications < 1 and topology.method.phases == 1 else None
+            ),
         )
         for one, told in zip(topology.statistics.statistics, found, strict=False)
         if told

@@ -14,8 +14,9 @@ import pytest
 from scipy.stats import binom
 
 import ldp_kafka as lk
-from ldp_kafka.audits import audit, audit_pairs, audit_reports, binomial, bound
+from ldp_kafka.audits import audit, audit_pairs, audit_reports, bound
 from ldp_kafka.audits.result import AuditResult, Hits
+from ldp_kafka.mechanisms import binomial
 from tests.depth import depth
 
 ALPHA = 0.3  # of the calibration: so that errors happen often enough to be counted

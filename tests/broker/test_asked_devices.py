@@ -27,6 +27,7 @@ from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.broker.flow import Flow
 from tests.keys import KEY
+from tests.rounds import numbers
 
 TEXT = """
 topology: {name}
@@ -347,8 +348,8 @@ def test_devices_that_nobody_asks(kafka, tmp_path, prefix, method, statistic, mo
             time.sleep(0.2)
     assert [release["slot"] for release in found] == list(range(FIRST, FIRST + SLOTS))
     for name, wanted in (("value", trace.values), ("standard_error", trace.standard_error)):
-        said = np.array([np.atleast_1d(release[name]) for release in found], float)
-        np.testing.assert_allclose(said, wanted.reshape(SLOTS, -1), rtol=1e-12)
+        said = numbers([release[name] for release in found], wanted)
+        np.testing.assert_allclose(said, wanted, rtol=1e-12)
     assert trace.reports.sum() > SLOTS
 
 

@@ -21,6 +21,7 @@ from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.broker.flow import Flow
 from tests.broker.traces import compared, jumping, releases
+from tests.rounds import numbers
 
 TEXT = """
 topology: {name}
@@ -100,7 +101,7 @@ def same(flow, values):
     made, found = flow.topology, waited(flow)
     source = from_arrays(made, values, FIRST * SLOT)
     trace, counted = compared(flow, found, source, values, FIRST)
-    errors = np.array([release["standard_error"] for release in found], float)
+    errors = numbers([release["standard_error"] for release in found], trace.standard_error)
     np.testing.assert_allclose(errors, trace.standard_error, rtol=1e-13)
     run = local.run(made, flow.noise(), as_log(made, messages(made, source, 2048)))
     batches = [read_reports(record.value) for part in run.reports for record in part]

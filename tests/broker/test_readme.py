@@ -82,6 +82,6 @@ def test_readme_is_pasted_line_by_line(tmp_path):
         table, _ = done.communicate("\n", timeout=60)
     assert len(found) >= CLOSED
     assert {one.reports for one in found.values()} == {500}
-    assert table.count(" 500 ") >= CLOSED and "± 95 %" in table
+    assert table.count(" 500 ") >= CLOSED and "95 % interval" in table
     assert load(tmp_path / "meters.yaml").name == "smart-meters"
     assert all(abs(one.value - 2500) < 6 * one.standard_error for one in found.values())

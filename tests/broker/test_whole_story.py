@@ -96,7 +96,7 @@ def test_the_whole_story(kafka, tmp_path, monkeypatch):
     monkeypatch.setenv("LDP_KAFKA_BOOTSTRAP", kafka)
     wrong = story.fill(kafka, "metering.readings.v1", USERS, story.SLOTS)
     said = pasted(tmp_path, kafka)
-    assert said.count(f" {USERS:,} ") >= RELEASED and "± 95 %" in said
+    assert said.count(f" {USERS:,} ") >= RELEASED and "95 % interval" in said
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY_FILE", str(tmp_path / "edge.key"))
     assert dead_letters(kafka, tmp_path) == wrong
     assert wrong.keys() == story.reasons().keys()

@@ -176,8 +176,12 @@ class OlhCountsNoWrappedResidues(Olh):
 
 @dies("error_is_stated")
 class OlhErrorIsThatOfRareCategories(Olh):
-    def variance(self, frequency):
-        return super().variance(np.zeros_like(frequency))
+    def estimate_support(self, support, *, population=False):
+        found = super().estimate_support(support, population=population)
+        if not found.reports:
+            return found
+        error = np.sqrt(self.variance(np.zeros(self.categories)) / found.reports)
+        return found._replace(standard_error=error, variance=None)
 
 
 @dies("reports_are_float_safe")

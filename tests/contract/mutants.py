@@ -169,7 +169,7 @@ class GrrCutsEstimatesAtZero(Grr):
 @dies("error_is_stated")
 class GrrErrorBeforeDebiasing(Grr):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value, error * (self._truth - self._lie) / self._word, n)
 
 
@@ -290,7 +290,7 @@ class WaveFoldsInsteadOfClamping(Wave):
 @dies("estimator_is_unbiased")
 class WaveForgetsToDebias(Wave):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value if n == 0 else support[1] / support[0] * self.scale, error, n)
 
 

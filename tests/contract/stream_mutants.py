@@ -86,15 +86,15 @@ class AppS(SegmentedAccumulatedPerturbation):
 
 @dies("loss_within_epsilon")
 class AppSNeverResets(AppS):
-    def _remembered(self, state, rows, turn):
+    def remembered(self, state, rows, turn):
         state.columns["began"][rows] = turn // self.block
-        return super()._remembered(state, rows, turn)
+        return super().remembered(state, rows, turn)
 
 
 @dies("loss_within_epsilon")
 class AppSCountsItsBlocksInWholeWindows(AppS):
-    def _remembered(self, state, rows, turn):
-        return super()._remembered(state, rows, turn // 2)
+    def remembered(self, state, rows, turn):
+        return super().remembered(state, rows, turn // 2)
 
 
 @dies("influence_is_true")

@@ -195,7 +195,7 @@ class LapErrorIsItsScale(Lap):
     """The scale of the noise is not its standard deviation."""
 
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value, error / 2**0.5, n)
 
 
@@ -369,14 +369,14 @@ class NormalChunksShareTheirWords(Normal):
 @dies("estimator_is_unbiased")
 class NormalForgetsTheDomain(Normal):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate((value + 1) / 2, error, n)
 
 
 @dies("error_is_stated")
 class NormalErrorOnTheUnitScale(Normal):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value, error / 2, n)
 
 
@@ -467,14 +467,14 @@ class VectorChunksShareTheirWords(Vector):
 @dies("vector_estimates_are_stated")
 class VectorForgetsTheDiameter(Vector):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value / self.diameter, error / self.diameter, n)
 
 
 @dies("vector_estimates_are_stated")
 class VectorErrorOfAllCoordinatesTogether(Vector):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value, error * self.dimension**0.5, n)
 
 

@@ -223,8 +223,8 @@ def vector_estimates_are_stated(trial):
     )
     total = m.estimate_support(support, population=True)
     require(
-        np.allclose(total.standard_error * n**0.5, (reports * m.diameter).std(axis=0)),
-        "the population's error must be that of the reports",
+        np.allclose((total.variance * n) ** 0.5, (reports * m.diameter).std(axis=0, ddof=1)),
+        "the population's variance must be that of the reports",
     )
     empty = m.estimate(reports[:0])
     require(

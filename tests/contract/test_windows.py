@@ -52,10 +52,8 @@ def error_is_never_too_small(trial):
             total = variance(
                 (trial.laws[i].probabilities() + trial.laws[j].probabilities()) / 2, trial.singles
             )
-            stated, of_all = (
-                m.estimate_support(mixed, population=p).standard_error ** 2 * n
-                for p in (False, True)
-            )
+            found = [m.estimate_support(mixed, population=p) for p in (False, True)]
+            stated, of_all = (each.square * n for each in found)
             step = (m.domain[1] - m.domain[0]) / getattr(m, "steps", 2**20)
             if not (
                 noise[0] * 0.998 <= stated <= max(total[0], noise[0] + step**2 / 2) * 1.002

@@ -160,7 +160,7 @@ class PmKeepsTheInputsLowBits(Pm):
 @dies("estimator_is_unbiased")
 class PmCutsEstimatesAtTheDomain(Pm):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(min(max(value, -1.0), 1.0) if n else value, error, n)
 
 
@@ -175,7 +175,7 @@ class PmTakesItsMeanForTheValue(Pm):
     """True of the continuous law, and here to a thousandth."""
 
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(2 * support[1] / support[0] * self.scale - 1 if n else value, error, n)
 
 
@@ -188,7 +188,7 @@ class PmErrorIsThePopulations(Pm):
 @dies("error_is_stated")
 class PmErrorOnTheUnitScale(Pm):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value, error / 2, n)
 
 
@@ -329,14 +329,14 @@ class DuReportsTheTextbooksC(Du):
 @dies("estimator_is_unbiased")
 class DuForgetsToDebias(Du):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(2 * support[1] / support[0] - 1 if n else value, error, n)
 
 
 @dies("error_is_stated")
 class DuErrorBeforeDebiasing(Du):
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
+        value, error, n, *_ = super().estimate_support(support, population=population)
         return Estimate(value, error * (self._near - self._far) / WORD, n)
 
 

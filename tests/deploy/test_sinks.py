@@ -182,6 +182,19 @@ def test_sql_names_every_column():
     assert re.findall(r"`(\w+)`", " ".join(first)) == list(COLUMNS)
 
 
+def test_a_column_that_is_added_to_an_older_table_is_the_last_one():
+    """Rows are inserted by their places."""
+    table, upsert = ((SINKS / name).read_text() for name in ("releases.sql", "upsert.sql"))
+    older = re.sub(r" *error_reason.*\n", "", table)
+    row = dict.fromkeys(COLUMNS, 0) | {"reports": 5, "error_reason": "clipped"}
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(older)
+        database.execute("ALTER TABLE releases ADD COLUMN error_reason text")
+        database.execute(upsert, row)
+        found = database.execute("SELECT reports, error_reason FROM releases").fetchall()
+    assert found == [(5, "clipped")]
+
+
 def test_postgresqls_statements_in_sqlite(place):
     """Both databases take them. ``\\copy`` alone is psql's, and its job is done here."""
     main = ["releases", "meters.yaml", "--csv", "rows.csv"]

@@ -168,8 +168,8 @@ class Unstated(UpDownOrUnsure):
     """Half the error."""
 
     def estimate_support(self, support, *, population=False):
-        value, error, n = super().estimate_support(support, population=population)
-        return lk.Estimate(value, error / 2, n)
+        found = super().estimate_support(support, population=population)
+        return found._replace(standard_error=found.standard_error / 2)
 
 
 @cases("epsilon", [0.1, 1.0, 4.0])

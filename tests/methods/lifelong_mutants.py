@@ -106,7 +106,7 @@ class CgmBoundIsInUnitsOfValues(Unbroken):
             return np.where(
                 turn == 0,
                 values,
-                np.clip(values, around - 2 * self._bound, around + 2 * self._bound),
+                np.clip(values, around - 2 * self.bound, around + 2 * self.bound),
             )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import REFUSED, SENT
 from tests.cases import cases
 
@@ -142,3 +143,16 @@ def test_reports_of_any_units_are_on_one_grid(name):
 def test_a_window_longer_than_its_mechanisms_is_refused():
     with pytest.raises(ValueError, match="1024"):
         lk.method("ba_sw", epsilon=1.0, window=1025, domain=UNIT)
+
+
+@cases("mechanism", ["square_wave", "duchi", "piecewise"])
+@cases("unit", [1.5, 4.0, 8.0])
+def test_an_interval_holds_whatever_was_absorbed(mechanism, unit):
+    """By the exact law of a report of each number of units, which no report says."""
+    method = lk.method("ba_sw", epsilon=6 * unit, window=3, domain=UNIT, mechanism=mechanism)
+    for each in method._by_units:
+        for value in (0.0, 0.013, 0.317, 0.5, 0.999, 1.0):
+            law = Law.of(each.law(value))
+            low, high = method.single_limits(np.asarray(law.support, np.float64))
+            held = (low <= value + 1e-12) & (value - 1e-12 <= high)
+            assert law.probabilities()[held].sum() >= 0.9499

@@ -212,7 +212,7 @@ def test_a_reading_depends_on_nothing_but_the_method():
     np.random.seed(3)
     kept = m.release(np.full((3, 5), 0.2), lk.randomness.seeded(1))
     second = ResponseCurve.of(m)
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    np.testing.assert_equal(first, second)
     assert (m.release(np.full((3, 5), 0.2), lk.randomness.seeded(1)) == kept).all()
     assert type(m.mechanism).__name__ == "SquareWave"
 

@@ -83,9 +83,14 @@ def test_errors_fall_with_the_root_of_the_reports():
 
 
 def test_the_bias_of_feedback_does_not_fall():
+    """An interval of any number of reports is as long as the biases of all crowds that have their
+    mean lie apart: once or twice the largest, as it is to one side of a value or to both.
+    """
     method = topology("capp", "mean").method
     mean = Mean(method)
-    assert mean.error(2**30) == pytest.approx(method.feedback_bias * 10, rel=0.05)
+    lasting = mean.error(2**36)
+    assert mean.error(2**34) == pytest.approx(lasting, rel=0.02)
+    assert 1 < lasting * 2 * 1.96 / (method.feedback_bias * 10) < 2
 
 
 def test_the_error_of_one_release_is_that_of_the_law():

@@ -177,12 +177,14 @@ def test_a_plan_says_how_far_each_protocol_is_off(name, shape):
         assert each["take"] == min(each["errors"], key=each["errors"].get)
     assert told["take"] in ALL
     (prediction,) = data["predictions"]
+    assert prediction["error_reason"] == ("no_reports" if name == "lsp" else None)
     if (name, shape) != ("lpu", CATEGORIES):
         errors = [each["errors"][name] for each in told["moves"]]
         assert prediction["error"] == max(errors)
         assert prediction["useful"] is True
     text = "\n".join(found.lines())
     assert f"\ntake         {told['take']}: " in text
+    assert ("held in the others, without an error (no_reports)" in text) == (name == "lsp")
     assert "best\n  not at all (0)" in text
 
 

@@ -23,7 +23,7 @@ STUB = Path(ldp_kafka.named.__file__).with_suffix(".pyi")
 HEAD = """\
 # What each name takes and gives. Written by `poe stubs` from the classes in the registries; do not
 # edit it.
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, overload
 
 from ldp_kafka import mechanisms, methods

@@ -130,7 +130,7 @@ def _covers(estimate: Estimate, variance: NDArray[np.float64]) -> None:
 
 
 def _close(estimate: Estimate, variance: NDArray[np.float64], of_what: str) -> None:
-    stated = np.atleast_1d(np.asarray(estimate.standard_error, np.float64)) ** 2 * estimate.reports
+    stated = np.atleast_1d(np.asarray(estimate.square, np.float64)) * estimate.reports
     require(
         np.abs(stated - variance).max() <= 2e-3 * variance.max(),
         f"the standard error {of_what} must be the one that follows from the law",

@@ -13,7 +13,6 @@ from ldp_kafka.evaluation.delay.streams import Stream
 from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, mean_of, relative_error
 from ldp_kafka.evaluation.metrics import absolute_error
 from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.delay import Closed
 from ldp_kafka.randomness import seeded
 
 __all__ = [
@@ -97,15 +96,9 @@ def by_cell(rows: Iterable[R]) -> dict[Cell, list[R]]:
 class _Anywhere:
     """A delay method whose releases are not clipped to the domain."""
 
-    def _on_domain(
-        self: Any,
-        first: int,
-        released: NDArray[np.float64],
-        error: NDArray[np.float64] | float,
-    ) -> Closed:
+    def _inside(self: Any, released: NDArray[np.float64]) -> NDArray[np.float64]:
         lo, hi = self.domain
-        spread = np.broadcast_to(np.asarray(error) * (hi - lo), released.shape)
-        return Closed(first, lo + released * (hi - lo), spread)
+        return np.asarray(lo + released * (hi - lo))
 
 
 def made(

@@ -122,7 +122,7 @@ def rows(
                 value, error = _released(method, mechanism, crowd, epsilon, window, seed + at)
                 away = (value - crowd.values.mean(axis=0)) / (crowd.domain[1] - crowd.domain[0])
                 errors.append(float((away**2).mean()))
-                stated.append(float(((error / (crowd.domain[1] - crowd.domain[0])) ** 2).mean()))
+                stated.append(float(np.nanmean((error / (crowd.domain[1] - crowd.domain[0])) ** 2)))
             square, spread = mean_of(errors)
             found.append(
                 Row(

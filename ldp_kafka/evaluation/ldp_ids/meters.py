@@ -15,6 +15,7 @@ import numpy as np
 
 from ldp_kafka.evaluation.claims import Claim, claim
 from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.mechanisms.base import Z
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.randomness import seeded
 
@@ -32,7 +33,6 @@ USERS, EPSILON, WINDOW = 3000, 2.0, 4
 MEAN, SPREAD = 2400.0, 1200.0
 DOMAINS = (7280.0, 8000.0)
 TOLERANCE = 0.03
-Z = 1.959963984540054
 
 
 class Row(NamedTuple):

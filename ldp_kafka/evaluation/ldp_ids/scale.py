@@ -51,7 +51,7 @@ class Row(NamedTuple):
     cfpu: float
     mse: float
     stated: float
-    """Mean of the stated standard errors, squared."""
+    """Mean of the stated standard errors, squared, over the slots that state one."""
 
 
 def clicks(
@@ -104,7 +104,7 @@ def rows(
                 streams.nbytes / 2**20,
                 reports_per_user(trace, users),
                 squared_error(trace.values, truth),
-                float((trace.standard_error**2).mean()),
+                float(np.nanmean(trace.standard_error**2)),
             )
         )
     return found

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.ldp_ids.laws import Bits, Outputs, law_of
 from ldp_kafka.methods.protocols import Protocol, Request, Trace
+from ldp_kafka.methods.protocols.coordinator import Released
 
 __all__ = ["Crowd", "simulate"]
 
@@ -106,9 +107,8 @@ def simulate(
     if not everybody >= most:
         raise ValueError("users must be at least as many as have a value in one slot")
     crowd, coordinator = Crowd(protocol, everybody, generator), protocol.coordinator()
-    values, errors = np.empty((slots, d)), np.empty((slots, d))
+    released: list[Released] = []
     looked, reports = np.full((2, slots), np.nan), np.zeros((slots, 2), np.int64)
-    strategy = []
     sums: NDArray[np.int64] | None
     for slot, there in enumerate(counts):
         whole = np.append(there, everybody - there.sum())
@@ -122,10 +122,8 @@ def simulate(
             second = _dealt(rest, crowd.select(verdict.request), generator)
             reports[slot, 1] = second[:-1].sum()
             sums = _sums(protocol, verdict.request.cost, second, generator)
-        released = coordinator.release(sums)
-        values[slot], errors[slot] = released.value, released.standard_error
-        strategy.append(released.strategy)
-    return Trace(values, errors, np.array(strategy, np.str_), looked[0], looked[1], reports, None)
+        released.append(coordinator.release(sums))
+    return Trace.of(released, d, looked, reports, None)
 
 
 def _dealt(

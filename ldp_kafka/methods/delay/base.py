@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import ceil
 from typing import Any, ClassVar
@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State, micro
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_number, strangers
+from ldp_kafka.mechanisms.base import Z, as_array, check_epsilon, check_number, strangers
+from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.base import check_slots
 from ldp_kafka.methods.contexts import contexts_of
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
+from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
 from ldp_kafka.methods.description import Description
+from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.values import FIXED, Numbers
 from ldp_kafka.randomness import Randomness, use_of
 
@@ -48,7 +51,8 @@ class DelayMethod(Description):
     noise : ``sum``: one draw for the sum of values that are released together; ``point``: one for
         each value
     smooth : whether releases are smoothed (`Smoother`), by what was released before and what the
-        window has: post-processing, it changes no noise
+        window has: post-processing, it changes no noise; ``{"season": n}``: and a season of n slots
+        is learnt (`Season`), 2..1024, such as 7 of days that differ by the day of the week
     contribution : public: how far one person moves a slot's value at most, in units of the domain,
         which is the source's promise: a value does not say who made it; default: the length
     window : consecutive slots whose values are hidden together, 1..65536
@@ -107,7 +111,7 @@ class DelayMethod(Description):
         domain: tuple[float, float],
         setting: str = "batch",
         noise: str | None = None,
-        smooth: bool | None = None,
+        smooth: bool | Mapping[str, int] | None = None,
         contribution: float | None = None,
         window: int = 1,
         calibration: str = "sound",
@@ -121,13 +125,19 @@ class DelayMethod(Description):
             raise ConfigurationError(
                 f"noise must be {' or '.join(self.noises)}: {self.name} has no other"
             )
+        season = 0
+        if isinstance(smooth, Mapping):
+            season, smooth = season_of(smooth), True
         if smooth is not None and not isinstance(smooth, bool | np.bool):
-            raise TypeError("smooth must be true or false")
+            raise TypeError("smooth must be true or false, or {season: slots}")
         if calibration not in ("sound", "published"):
             raise ConfigurationError("calibration must be 'sound' or 'published'")
         self.setting, self.calibration = setting, calibration
         self.noise = self.noises[0] if noise is None else noise
-        self.smooth = self.smooths if smooth is None else bool(smooth)
+        self.smooth: bool | dict[str, int] = self.smooths if smooth is None else bool(smooth)
+        self.season = None
+        if season:
+            self.smooth, self.season = {"season": season}, Season(season)
         self.values = Numbers(self.name, domain, None)
         self.contribution = self._contribution(contribution)
         self.windows = setting_of(setting, self.delay)
@@ -249,6 +259,7 @@ class DelayMethod(Description):
             "latest": Field("i8", initial=NEVER),
             **self._kept(),
             **(self.smoother.fields if self.smooth else {}),
+            **({} if self.season is None else self.season.fields),
         }
 
     def _kept(self) -> dict[str, Field]:
@@ -403,11 +414,10 @@ class DelayMethod(Description):
         if self.smooth:
             window.put("variance", place, variance, some)
 
-    def _released(
-        self, window: Rows, slot: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | float]:
-        """Releases (hop, n) in lengths of the domain, NaN where there is none, and their standard
-        errors, of the window that ends with ``slot``; what is released is let go.
+    def _released(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Releases (hop, n) in lengths of the domain, NaN where there is none, and what they were
+        before they were smoothed, of the window that ends with ``slot``; what is released is let
+        go.
         """
         if self.smooth:
             return self._smoothed(window, slot)
@@ -415,18 +425,26 @@ class DelayMethod(Description):
             known = window.ring("known")
             out = np.where(known, window.ring("release"), np.nan)
             known[:] = False
-            return out, self._error
+            return out, out
         place = (slot - self.delay) % self.windows.span
-        out = np.where(window.at("known", place), window.at("release", place), np.nan)
+        out = np.where(window.at("known", place), window.at("release", place), np.nan)[None]
         window.put("known", place, False)
-        return out[None], self._error
+        return out, out
 
     @property
-    def _error(self) -> float:
-        """The standard error of a release that is not smoothed, in lengths of the domain; NaN where
-        it cannot be said.
+    def reason(self) -> str | None:
+        """Why its releases state no error, a word of `ldp_kafka.methods.unstated.UNSTATED`; None
+        where each slot's value has a noise of its own, whose law says how far the value can be.
         """
-        return float("nan")
+        return MIXED_SLOTS
+
+    @cached_property
+    def half_width(self) -> float:
+        """Half the length of the 95 % interval around a slot's noisy value, in lengths of the
+        domain: of methods whose `reason` is None alone; see `SumNoise.half_width`.
+        """
+        adder: SumNoise = getattr(self, "adder")  # noqa: B009 - of those whose values have noise
+        return float(adder.half_width / FIXED)
 
     def _smoothed(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """`_released`, smoothed slot by slot: each release counts as a look at its slot by
@@ -437,31 +455,71 @@ class DelayMethod(Description):
         pieces = []
         for at in range(span):
             place = (first + at) % span
-            pieces.append(Piece(first + at, 1, release[place], variance[place], known[place]))
+            pieces.append(
+                self._seasonless(
+                    window, Piece(first + at, 1, release[place], variance[place], known[place])
+                )
+            )
         shapes = self.smoother.smooth(window, pieces, commit=self.windows.hop)
-        out = np.array([shape.mean for shape in shapes[: self.windows.hop]])
-        error = np.array([shape.error for shape in shapes[: self.windows.hop]])
+        out, looks = np.empty((2, self.windows.hop, window.count))
         for at in range(self.windows.hop):
             place = (first + at) % span
-            out[at][~known[place]] = np.nan
+            there = known[place]
+            out[at] = np.where(there, self._seasonal(window, pieces[at], shapes[at].mean), np.nan)
+            looks[at] = np.where(there, release[place], np.nan)
+        for at in range(self.windows.hop):
+            place = (first + at) % span
+            self._learn(window, Piece(first + at, 1, release[place], variance[place], known[place]))
             known[place] = False
-        return out, error
+        return out, looks
+
+    def _seasonless(self, window: Rows, piece: Piece) -> Piece:
+        """A slot's piece without its season."""
+        if self.season is None:
+            return piece
+        return piece._replace(released=piece.released - self.season.level(window, piece.first))
+
+    def _seasonal(self, window: Rows, piece: Piece, mean: NDArray[np.float64]) -> Any:
+        """What is expected of a slot, with its season."""
+        return mean if self.season is None else mean + self.season.level(window, piece.first)
+
+    def _learn(self, window: Rows, piece: Piece) -> None:
+        """Learn the season from what was released of one slot."""
+        if self.season is not None:
+            self.season.learn(window, piece)
 
     def _on_domain(
-        self,
-        first: int,
-        released: NDArray[np.float64],
-        error: NDArray[np.float64] | float,
+        self, first: int, released: NDArray[np.float64], looks: NDArray[np.float64]
     ) -> Closed:
-        """In units of the domain, clipped to it."""
+        """In units of the domain, clipped to it, with the intervals that hold.
+
+        Notes
+        -----
+        A slot's noisy value is off by `half_width` or less in 95 of 100 slots, whatever the stream
+        does; clipped to the domain it is nearer to the truth, which lies there. What a smoother
+        makes of it is nearer still where the stream moves as slowly as it did: but two streams that
+        differ in this slot alone have the same law of all else that is released, so no interval
+        from the neighbours' values holds for both, and the slot's own is the narrowest that does.
+        """
+        values = self._inside(released)
+        if self.reason is not None:
+            none = np.full(values.shape, np.nan)
+            return Closed(first, values, none, none, none, self.reason)
+        lo, hi = self.domain
+        inside, half = self._inside(looks), self.half_width * (hi - lo)
+        low = np.minimum(np.maximum(inside - half, lo), values)
+        high = np.maximum(np.minimum(inside + half, hi), values)
+        errors = np.where(np.isnan(values), np.nan, half / Z)
+        return Closed(first, values, errors, low, high)
+
+    def _inside(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lengths of the domain as values inside it."""
         lo, hi = self.domain
         values = np.maximum(released, 0.0)  # null stays null
         np.minimum(values, 1.0, out=values)
         values *= hi - lo
         values += lo
-        np.minimum(values, hi, out=values)  # the sum can round beyond the end
-        errors = np.where(np.isnan(values), np.nan, np.asarray(error) * (hi - lo))
-        return Closed(first, values, errors)
+        return np.minimum(values, hi, out=values)  # the sum can round beyond the end
 
     def trace(
         self,
@@ -493,7 +551,7 @@ class DelayMethod(Description):
 
         Returns
         -------
-        values and standard errors (T, streams)
+        values, standard errors and intervals (T, streams)
 
         Raises
         ------
@@ -533,11 +591,9 @@ class DelayMethod(Description):
             for at in range(0, steps * hop, hop)
         ]
         skipped = early + self.windows.behind
-        values, errors = (
-            np.concatenate([np.empty((0, count)), *parts])[skipped : skipped + slots]
-            for parts in ([one.values for one in closed], [one.standard_error for one in closed])
-        )
-        return Closed(start, values, errors)
+        none = np.empty((0, count))
+        whole = Closed.joined([Closed(start, none, none, none, none, self.reason), *closed])
+        return whole.between(start, skipped, skipped + slots)
 
     def _table(
         self, streams: NDArray[Any], present: NDArray[np.bool_] | None

@@ -51,7 +51,8 @@ class SegmentMean(DelayMethod):
     epsilon, delay, domain, setting, noise, smooth, contribution, window, calibration : see
         `DelayMethod`
     segment : slots in a segment, 1..delay; default: `default_segment` of epsilon over
-        ``window``, where ``contribution`` is given times the domain's length over it
+        ``window``, where ``contribution`` is given times the domain's length over it; 1 where a
+        season is smoothed by, which has no other
 
     Notes
     -----
@@ -61,7 +62,9 @@ class SegmentMean(DelayMethod):
     equal ``slot // segment``. A segment of n values gets the mean of its sum with noise of scale
     reach / epsilon, so the mean's noise is an n-th of that; all its slots are released, with a
     value of their own or not. A segment without values is null. `Smoother` then says where the
-    stream was inside each segment, by segments before it and those after it inside the window.
+    stream was inside each segment, by segments before it and those after it inside the window. How
+    far a value can be from that is not stated where a segment has more than one slot: all that is
+    released has the same law for any two streams with the same sums.
 
     Guarantee: which slot belongs to which segment is public, and each slot to exactly one. The sum
     of a segment's values, counted in the public number of them, is perturbed once, when the last
@@ -96,7 +99,12 @@ class SegmentMean(DelayMethod):
 
     def _prepare(self) -> None:
         wide = check_epsilon(self.epsilon / self.window * FIXED / self.reach)
-        self.segment = default_segment(wide, self.delay) if self._given is None else self._given
+        default = default_segment(wide, self.delay) if self.season is None else 1
+        self.segment = default if self._given is None else self._given
+        if self.season is not None and self.segment != 1:
+            raise ConfigurationError(
+                "a season is smoothed by where each slot is released by itself: segment must be 1"
+            )
         if not self.segment <= self.delay:
             raise ConfigurationError("segment must not be longer than the delay")
         self.adder = SumNoise(self.spend / MICRO, self.reach, self.segment * FIXED)
@@ -105,6 +113,10 @@ class SegmentMean(DelayMethod):
             if self.setting == "batch"
             else self.delay // self.segment + 3
         )
+
+    @property
+    def reason(self) -> str | None:
+        return None if self.segment == 1 else super().reason
 
     def _kept(self) -> dict[str, Field]:
         """The open segment's sum and count; of the segments of a window their number, mean and
@@ -173,9 +185,7 @@ class SegmentMean(DelayMethod):
         window.set("total", 0)
         window.set("taken", 0)
 
-    def _released(
-        self, window: Rows, slot: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | float]:
+    def _released(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._of_batch(window, slot) if self.setting == "batch" else self._due(window, slot)
 
     def _piece(self, window: Rows, number: int, first: int, length: int) -> Piece:
@@ -188,54 +198,58 @@ class SegmentMean(DelayMethod):
             window.at("segment", place) == number,
         )
 
-    def _of_batch(
-        self, window: Rows, slot: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | float]:
+    def _of_batch(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """All slots of the batch that ends with ``slot``."""
         start = slot - self.delay + 1
         pieces = [
             self._piece(window, *self._segment_of(first))
             for first in range(start, slot + 1, self.segment)
         ]
-        out = np.empty((self.delay, window.count))
-        error = np.full(out.shape, np.nan)
-        shapes = self.smoother.smooth(window, pieces, len(pieces)) if self.smooth else None
+        out, looks = np.empty((2, self.delay, window.count))
+        shapes = None
+        if self.smooth:
+            even = [self._seasonless(window, piece) for piece in pieces]
+            shapes = self.smoother.smooth(window, even, len(pieces))
         for at, piece in enumerate(pieces):
             for place in range(piece.slots):
                 row = piece.first - start + place
+                looks[row] = np.where(piece.known, piece.released, np.nan)
                 if shapes is None:
-                    out[row] = piece.released
+                    out[row] = looks[row]
                 else:
-                    out[row] = shapes[at].at((place + 0.5) / piece.slots)
-                    error[row] = shapes[at].error
-                if not piece.known.all():
-                    out[row][~piece.known] = np.nan
-        return out, error
+                    found = shapes[at].at((place + 0.5) / piece.slots)
+                    out[row] = np.where(piece.known, self._seasonal(window, piece, found), np.nan)
+        for piece in pieces:
+            self._learn(window, piece)
+        return out, looks
 
     def _due(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The slot that is due with ``slot``, of a sliding window."""
         due = slot - self.delay
         number, first, length = self._segment_of(due)
         own = self._piece(window, number, first, length)
-        out, error = own.released, np.full(window.count, np.nan)
+        out = looks = np.where(own.known, own.released, np.nan)
         if self.smooth:
             newest = (slot + 1) // self.segment - 1  # the last segment that has ended
             shape = window.ring("shape")
             if due == first or (slot + 1) % self.segment == 0:
                 pieces = [
-                    self._piece(window, number + at, first + at * length, length)
+                    self._seasonless(
+                        window,
+                        self._piece(window, number + at, first + at * length, length),
+                    )
                     for at in range(newest - number + 1)
                 ]
                 found = self.smoother.smooth(window, pieces, commit=0)[0]
-                shape[:] = found.start, found.mean, found.end, found.error
+                shape[:3] = found  # the fourth is kept, so that states of earlier versions load
             share = (due - first + 0.5) / length
             bend = 6 * share * (1 - share)
             out = shape[0] + share * (shape[2] - shape[0])
             out += bend * (shape[1] - (shape[0] + shape[2]) / 2)
-            error = shape[3].copy()
-        out = np.where(own.known, out, np.nan)
+            out = np.where(own.known, self._seasonal(window, own, out), np.nan)
         if due == first + length - 1:  # nothing of it is left to release
             if self.smooth:
-                self.smoother.forward(window, [own])
+                self.smoother.forward(window, [self._seasonless(window, own)])
+                self._learn(window, own)
             window.put("segment", number % self._pieces, NEVER)
-        return out[None], error[None]
+        return out[None], looks[None]

@@ -53,8 +53,6 @@ class Shape(NamedTuple):
     """(n,) over all its slots."""
     end: Floats
     """(n,) at the end of its last slot."""
-    error: Floats
-    """(n,) root of the mean squared error of `at` over its slots, if the models are true."""
 
     def at(self, share: float) -> Floats:
         """Where so far on in the piece, 0..1: the parabola that goes through the ends and has the
@@ -113,8 +111,8 @@ class Smoother:
         later: _Later | None = None
         shapes = []
         for look in reversed(looks):
-            start, mean, end, variance, later = look.backward(later)
-            shapes.append(_mixed(chance, start, mean, end, variance + look.wiggle))
+            start, mean, end, later = look.backward(later)
+            shapes.append(_mixed(chance, start, mean, end))
         return shapes[::-1]
 
     def forward(self, window: Rows, pieces: Sequence[Piece]) -> None:
@@ -178,12 +176,10 @@ class _Look:
         self._start, self._mean = mean + before * share, mean + third * share
         end = mean + half * share
         self._start_variance = before - before * before / total
-        self._mean_variance = third - third * third / total
         end_variance = before + move - half * half / total
         # how far start and mean move with the end
         self._start_pull = (before - before * half / total) / end_variance
         self._mean_pull = (half - third * half / total) / end_variance
-        self.wiggle = move / 6  # of single slots around the piece's mean
         root = np.sqrt(total)
         likely = chance * _fall(np.abs(new) / root) / root
         likely = np.maximum(likely / _sum(likely), LEAST)
@@ -195,12 +191,12 @@ class _Look:
     def _where(self, known: Floats, otherwise: Floats) -> Floats:
         return known if self._all else np.where(self._known, known, otherwise)
 
-    def backward(self, later: _Later | None) -> tuple[Floats, Floats, Floats, Floats, _Later]:
-        """Start, mean and end of the walk in the piece and the mean's variance, given later ones;
-        and what it tells the piece before it.
+    def backward(self, later: _Later | None) -> tuple[Floats, Floats, Floats, _Later]:
+        """Start, mean and end of the walk in the piece, given later ones; and what it tells the
+        piece before it.
         """
         start, mean, end = self._start, self._mean, self.end
-        start_variance, mean_variance = self._start_variance, self._mean_variance
+        start_variance = self._start_variance
         if later is not None:
             moved = self.end_variance + later.gap
             pull = self.end_variance / moved
@@ -212,7 +208,6 @@ class _Look:
             start = start + self._start_pull * away
             mean = mean + self._mean_pull * away
             start_variance = start_variance + self._start_pull**2 * grown
-            mean_variance = mean_variance + self._mean_pull**2 * grown
         told = _Later(start, start_variance, self._gap, self._known)
         if later is not None and not self._all:  # where this one is unknown, the later one counts
             told = _Later(
@@ -221,18 +216,14 @@ class _Look:
                 np.where(self._known, told.gap, later.gap),
                 self._known | later.known,
             )
-        return start, mean, end, np.maximum(mean_variance, 0.0), told
+        return start, mean, end, told
 
 
-def _mixed(
-    chance: Floats | None, start: Floats, mean: Floats, end: Floats, variance: Floats
-) -> Shape:
+def _mixed(chance: Floats | None, start: Floats, mean: Floats, end: Floats) -> Shape:
     """The shape that all models together expect, each as far as it is likely."""
     if chance is None:
         raise ValueError("there is nothing to mix")
-    middle = _sum(chance * mean)
-    error = np.sqrt(_sum(chance * (variance + (mean - middle) ** 2)))
-    return Shape(_sum(chance * start), middle, _sum(chance * end), error)
+    return Shape(_sum(chance * start), _sum(chance * mean), _sum(chance * end))
 
 
 def _sum(of_models: Floats) -> Floats:

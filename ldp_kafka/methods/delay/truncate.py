@@ -17,6 +17,7 @@ from ldp_kafka.methods.base import check_slots
 from ldp_kafka.methods.delay.base import ONCE, VALUE
 from ldp_kafka.methods.delay.blocks import Blocks
 from ldp_kafka.methods.delay.rows import Rows
+from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import Randomness
 
@@ -129,6 +130,10 @@ class Truncate(Blocks):
         if sound and self.interval > 1:
             self.alone = SumNoise(self.spend / MICRO, SCALE, most)
             self.parts = self.parts[0], self.window * self.spend / MICRO
+
+    @property
+    def reason(self) -> str | None:
+        return UNKNOWN_THRESHOLD
 
     def _error_of(self, level: float, scale: float) -> float:
         """What noise of this scale is expected to err by, for values that go up to a level, in

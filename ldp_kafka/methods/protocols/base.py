@@ -77,7 +77,7 @@ class Protocol(ABC):
 
     What is made of publications (norm_sub, merge, smooth) costs no privacy, and no request depends
     on it. It is off by default, as in the paper: then what is published is unbiased, and has the
-    standard error of its own reports.
+    standard error of its own reports. `Coordinator` has the errors of what is not.
     """
 
     name: ClassVar[str]
@@ -274,13 +274,10 @@ class Protocol(ABC):
                 history.add(request)
                 sums = folded(step, request.cost, 1)
             released.append(coordinator.release(sums))
-        d = len(coordinator.prior)
-        return Trace(
-            np.array([one.value for one in released]).reshape(slots, d),
-            np.array([one.standard_error for one in released]).reshape(slots, d),
-            np.array([one.strategy for one in released], np.str_),
-            looked[0],
-            looked[1],
+        return Trace.of(
+            released,
+            len(coordinator.prior),
+            looked,
             reports,
             None if spent is None else spent.T,
         )

@@ -6,22 +6,34 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from functools import partial
 from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
+from ldp_kafka.mechanisms.chances import chance_above
 from ldp_kafka.mechanisms.projection import norm_sub
-from ldp_kafka.methods.protocols.distributions import Binned, Shares
+from ldp_kafka.methods.protocols.distributions import Binned
+from ldp_kafka.methods.protocols.oracle import Told
 from ldp_kafka.methods.protocols.processing import GAIN, Merging, Processing
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.rules import Rule
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.tracker import Tracker
+from ldp_kafka.methods.unstated import NO_REPORTS
 
-__all__ = ["APPROXIMATE", "PUBLISH", "Adaptive", "Coordinator", "Fixed", "Released", "Verdict"]
+__all__ = [
+    "APPROXIMATE",
+    "PUBLISH",
+    "Adaptive",
+    "Coordinator",
+    "Fixed",
+    "Released",
+    "Verdict",
+]
 
 Reports = tuple[int, NDArray[np.int64]]
 """The cost of a report, and the sums of at least one."""
@@ -45,10 +57,8 @@ class Verdict(NamedTuple):
 class Released(NamedTuple):
     """What one slot releases."""
 
-    value: NDArray[np.float64]
-    """(d,)"""
-    standard_error: NDArray[np.float64]
-    """(d,)"""
+    estimate: Estimate
+    """Values, errors and limits (d,); `reports` are those of both phases."""
     strategy: str
     """``publish`` or ``approximate``."""
 
@@ -64,11 +74,11 @@ class Coordinator(ABC):
 
     Notes
     -----
-    A publication that is released as it is has the standard error of its reports, or of both
-    phases' (`Merging`). Whatever else is released, what is held, smoothed or projected, has the
-    root mean square distance of the truth from it given all estimates so far (`Tracker`), and what
-    a share of so many users has on top of a law: sigma^2 / N, where users draw their values anew in
-    every slot, or where they keep them and half of them reports.
+    A publication that is released as it is has the error of its reports. Whatever else is released,
+    what is held, merged, smoothed or projected, has an interval from itself to the limits that the
+    slot's own reports give: those of its publication, else of its first phase. Earlier slots are
+    not in it, since a stream may have moved in this one. Where nobody has reported in a slot
+    nothing is known of it, and no error is stated.
     """
 
     def __init__(self, terms: Terms, processing: Processing) -> None:
@@ -77,14 +87,12 @@ class Coordinator(ABC):
         self.value = oracle.prior
         """What was published last, as its own reports tell: what dissimilarity is measured from."""
         self.slot: int | None = None
-        self.tracker = Tracker(self.value, oracle.farthest(self.value), oracle.length)
+        self.tracker = Tracker(self.value, oracle.bounds)
         self._merging, self._held = Merging(), self.value
         self._smoothed: NDArray[np.float64] | None = None
-        self._first: Estimate | None = None
+        self._first: Told | None = None
         self._sums: NDArray[np.int64] | None = None
-        self._shares = Shares(oracle) if isinstance(oracle, Binned) else None
         self._counts: deque[int] = deque(maxlen=terms.window)
-        self._law = np.zeros(len(self.value))
 
     @property
     def prior(self) -> NDArray[np.float64]:
@@ -98,53 +106,47 @@ class Coordinator(ABC):
         """
         if self.slot is not None and not slot > self.slot:
             raise ValueError("slots must increase")
-        self.slot, terms, self._first, self._sums = slot, self.terms, None, None
-        self.tracker.advance(slot)
+        self.slot, self._first, self._sums = slot, None, None
         if sums is not None or self._counts:  # what was before the first report tells of nobody
             self._counts.append(0 if sums is None else int(sums[0]))
         if sums is not None and sums[0]:
-            found = self._first = self._of_first(sums)
-            self._sums = sums
-            self._observe(slot, found, terms.first, sums)
-            self._law = terms.oracle.spread(terms.first, sums) / self._users()
-        return self._decide(slot, self._first, asks=asks)
+            self._first, self._sums = self._told(self.terms.first, sums), sums
+            self._observe(self._first)
+        return self._decide(slot, None if self._first is None else self._first.found, asks=asks)
 
     def release(self, sums: NDArray[np.int64] | None) -> Released:
         """What the slot that was decided last releases, given the merged sums of its second phase,
-        None without reports: then what was released last stands, with an error of its own.
+        None without reports: then what was released last stands, with an interval to phase one's
+        limits, or no error where nobody reported.
         """
         if self.slot is None:
             raise ValueError("a slot must be decided before it is released")
-        reports = self._publication(sums if sums is not None and sums[0] else None)
-        found = None if reports is None else self._estimated(self.slot, reports)
-        if self._shares is not None:
-            return self._distribution(self._shares, found, reports)
-        strategy, error = APPROXIMATE, None
-        if found is not None and reports is not None:
-            self.value = found.value
-            if self.processing.merge and self._first is not None:
-                found = self._merging.merge(self._first, found)
-            if self.terms.population:
-                found = self.terms.oracle.stated(found, *reports)
-            self._held, error, strategy = found.value, found.standard_error, PUBLISH
+        first, sums = self._first, sums if sums is not None and sums[0] else None
+        reports = self._publication(sums)
+        number = sum(int(each[0]) for each in (self._sums, sums) if each is not None)
+        made = first
+        if reports is not None:
+            if first is None or reports[1] is not self._sums:
+                made = self._told(*reports)
+                self._observe(made)
+            assert made is not None
+            self.value, self._held = made.found.value, made.stated.value
+            if self.processing.merge and first is not None:
+                self._held = self._merging.merge(first.found, made.found)
         value = self._held
         if self.processing.smooth is not None:
-            value, error = self._smooth(value), None
+            value = self._smooth(value)
         if self.processing.norm_sub:
-            possible = norm_sub(value)
-            if not np.array_equal(possible, value):
-                value, error = possible, None
-        return Released(value, self._error(value) if error is None else error, strategy)
-
-    def _distribution(
-        self, shares: Shares, found: Estimate | None, reports: Reports | None
-    ) -> Released:
-        """`release`, of the distribution behind the reports that are published."""
-        if found is None or reports is None:
-            return Released(shares.value, shares.held(self._error(self.value)), APPROXIMATE)
-        self.value = found.value
-        shares.publish(reports, self.slot or 0, found.standard_error)
-        return Released(shares.value, shares.error, PUBLISH)
+            value = norm_sub(value)
+        bounds = self.terms.oracle.bounds
+        if made is None:
+            stated = Estimate(value, None, 0, reason=NO_REPORTS)
+        elif np.array_equal(value, made.stated.value):
+            stated = within_bounds(made.stated, bounds)
+        else:
+            stated = within_bounds(reaching(value, made.stated, bounds), bounds)
+        strategy = APPROXIMATE if reports is None else PUBLISH
+        return Released(stated._replace(reports=number), strategy)
 
     def saved(self) -> dict[str, Any]:
         """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
@@ -155,11 +157,9 @@ class Coordinator(ABC):
             "value": self.value.tolist(),
             "held": self._held.tolist(),
             "smoothed": None if self._smoothed is None else self._smoothed.tolist(),
-            "law": self._law.tolist(),
             "counts": list(self._counts),
             "tracker": self.tracker.saved(),
             "merging": self._merging.saved(),
-            "shares": None if self._shares is None else self._shares.saved(),
             "sums": None if self._sums is None else self._sums.tolist(),
         }
 
@@ -170,22 +170,25 @@ class Coordinator(ABC):
         had none, and is forgotten where this one has none: it would stand still meanwhile.
         """
         self.slot = saved["slot"]
-        self.value, self._held = np.array(saved["value"]), np.array(saved["held"])
-        smoothed, self._law = saved["smoothed"], np.array(saved["law"])
+        held = (saved.get("shares") or {}).get("value", saved["held"])  # of bins, by older versions
+        self.value, self._held = np.array(saved["value"]), np.array(held)
+        smoothed = saved["smoothed"]
         if smoothed is not None and self.processing.smooth == "exponential":
             self._smoothed = np.array(smoothed)
         self._counts = deque(saved["counts"], maxlen=self.terms.window)
         self.tracker.restore(saved["tracker"])
         self._merging.restore(saved["merging"])
-        if self._shares is not None:
-            self._shares.restore(saved["shares"])
         self._sums = None if saved["sums"] is None else np.array(saved["sums"], np.int64)
-        self._first = None if self._sums is None else self._of_first(self._sums)
+        self._first = None if self._sums is None else self._told(self.terms.first, self._sums)
 
-    def _of_first(self, sums: NDArray[np.int64]) -> Estimate:
-        """What the first phase of a slot tells."""
-        terms = self.terms
-        return terms.oracle.estimate(terms.first, sums, population=terms.population)
+    def _told(self, cost: int, sums: NDArray[np.int64]) -> Told:
+        """What at least one report tells."""
+        return self.terms.oracle.told(cost, sums, population=self.terms.population)
+
+    def _observe(self, told: Told) -> None:
+        """Tell the tracker; not of bins, which are not smoothed."""
+        if self.slot is not None and not isinstance(self.terms.oracle, Binned):
+            self.tracker.observe(self.slot, told.stated.value, told.stated.standard_error)
 
     @abstractmethod
     def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
@@ -194,21 +197,6 @@ class Coordinator(ABC):
     @abstractmethod
     def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
         """What is published, given the sums of the second phase; None where nothing is."""
-
-    def _estimated(self, slot: int, reports: Reports) -> Estimate:
-        """What the reports of a publication tell; the second phase's are new to the tracker."""
-        found = self.terms.oracle.estimate(*reports, population=self.terms.population)
-        if reports[1] is not self._sums:
-            self._observe(slot, found, *reports)
-        return found
-
-    def _observe(self, slot: int, found: Estimate, cost: int, sums: NDArray[np.int64]) -> None:
-        """Tell the tracker. Where nothing is decided by it, it has the error that is stated: that
-        of what stands while nobody reports is made of it.
-        """
-        if self.terms.population and not self.terms.second:
-            found = self.terms.oracle.stated(found, cost, sums)
-        self.tracker.observe(slot, found.value, found.standard_error)
 
     def _smooth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """What smoothing makes of a release."""
@@ -219,18 +207,6 @@ class Coordinator(ABC):
         if self.tracker.begun:
             self._smoothed = smoothed
         return smoothed
-
-    def _error(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(d,) of what is no publication as it is: at most how far the truth can be."""
-        most = self.terms.oracle.farthest(value)
-        if not self.tracker.begun:
-            return most
-        return np.minimum(np.sqrt(self.tracker.square(value) + self._law), most)
-
-    def _users(self) -> float:
-        """How many users have values in a slot, as the first phases of a window tell."""
-        some = [count for count in self._counts if count]
-        return self.terms.turns * sum(some) / len(some)
 
 
 class Fixed(Coordinator):
@@ -288,7 +264,7 @@ class Adaptive(Coordinator):
     def _noise(self, found: Estimate) -> float:
         """The mean variance of the first phase's estimate."""
         if self.terms.oracle.empirical:
-            return float(np.mean(found.standard_error**2))
+            return float(np.mean(found.square))
         return self.terms.oracle.variance(self.terms.first) / found.reports
 
     def _use(self, amount: int, reports: int) -> tuple[int, float]:
@@ -319,3 +295,25 @@ class Adaptive(Coordinator):
         super().restore(saved)
         self._cost = saved["cost"]
         self.rule.restore(saved["rule"])
+
+
+def reaching(value: NDArray[np.float64], stated: Estimate, bounds: tuple[float, float]) -> Estimate:
+    """A value (d,) that is not what the reports of its slot state, with an interval from it to
+    their limits; how likely the truth is above a threshold is what they say.
+    """
+    low, high = stated.interval()
+    low, high = np.minimum(low, value), np.maximum(high, value)
+    return stated._replace(
+        value=value,
+        # limits may be cut to where the value lies, and noise is not
+        standard_error=np.maximum((high - low) / (2 * Z), stated.standard_error),
+        limits=(low, high),
+        chance_above=partial(chance_above, stated, bounds=bounds),
+        variance=None,
+    )
+
+
+def within_bounds(found: Estimate, bounds: tuple[float, float]) -> Estimate:
+    """The same with limits cut to where the truth must lie."""
+    low, high = (np.clip(end, *bounds) for end in found.interval())
+    return found._replace(limits=(low, high))

@@ -12,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.mechanisms.reconstruction import Band, reconstruct
-from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.bin_limits import BinLimits
+from ldp_kafka.methods.protocols.oracle import Oracle, Told
 from ldp_kafka.methods.values import Numbers
 
-__all__ = ["Binned", "Shares", "check_bins"]
+__all__ = ["Binned", "check_bins"]
 
 BINS = 256  # at most
 PARTS = 2  # that EM looks for in each bin
-REPEATS = 16  # of a reconstruction, for its error
+KEPT = 16  # scores of limits that are kept
 
 
 class Binned(Oracle):
@@ -33,6 +34,7 @@ class Binned(Oracle):
     def __init__(self, values: Numbers, factory: Callable[..., Any], bins: int) -> None:
         super().__init__(values, factory)
         self.bins = bins
+        self._kept: dict[tuple[int, int], BinLimits] = {}
 
     def at(self, cost: int) -> Any:
         found = super().at(cost)
@@ -49,7 +51,7 @@ class Binned(Oracle):
         return sums
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Shares of the reports, with the standard errors of a sample."""
+        """Shares of the reports, with the standard errors of a sample: what is decided by."""
         del cost, population
         n, outputs = int(sums[0]), len(sums) - 1
         group = np.arange(outputs) * self.bins // outputs
@@ -60,30 +62,34 @@ class Binned(Oracle):
         """Of a report's group, where all are alike; infinite without a mechanism."""
         return (1 - 1 / self.bins) / self.bins if self.has(cost) else inf
 
-    def shares(
-        self, cost: int, sums: NDArray[np.int64], seed: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Shares (bins,) of the values in bins of the domain, most likely behind at least one
-        report (EM), and their errors (bins,).
+    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Told:
+        """Stated are the shares (bins,) of the values in bins of the domain, most likely behind at
+        least one report (EM), with limits that hold for those who report as for a population
+        (`BinLimits`).
 
         EM takes values to be spread evenly over its bins; with half of each of ours as one, values
-        that are not are found too: at 3 nats and 8 bins the error is half as large. The error is
-        that of a parametric bootstrap: the root mean square distance from these shares of what EM
-        finds behind as many reports of them. It has what EM is off by on average in it, where
-        shares are 0 too. It has not what EM is off by where values are not spread evenly over these
-        halves: many that lie close together beside the edge of two bins are split between both,
-        however many report. Drawn from a public ``seed``: it is no noise of privacy.
+        that are not are found too: at 3 nats and 8 bins the error is half as large. Many that lie
+        close together beside the edge of two bins are split between both, however many report.
         """
         mechanism, n = self.at(cost), int(sums[0])
-        fine = self._behind(mechanism, sums)
-        found, law = fine.reshape(self.bins, PARTS).sum(1), report_law(mechanism, fine)
-        generator = np.random.default_rng([seed % 2**64, n])
-        away = np.zeros(self.bins)
-        for _ in range(REPEATS):
-            again = np.concatenate([[n], generator.multinomial(n, law)])
-            other = self._behind(mechanism, again).reshape(self.bins, PARTS).sum(1)
-            away += (other - found) ** 2
-        return found, np.sqrt(away / REPEATS)
+        fine = reconstruct(mechanism, sums, bins=self.bins * PARTS, smooth=False).shares
+        value = fine.reshape(self.bins, PARTS).sum(1)
+        # sorted: of reports that no values make the lower one can be the higher
+        low, high = np.sort(self._limits(cost, n).of(sums[1:]), axis=0)
+        error = (high - low) / (2 * Z)
+        limits = np.clip(np.minimum(low, value), 0, 1), np.clip(np.maximum(high, value), 0, 1)
+        found = self.estimate(cost, sums, population=population)
+        return Told(found, Estimate(value, error, n, limits))
+
+    def _limits(self, cost: int, reports: int) -> BinLimits:
+        """Those for about so many reports: one for each power of four."""
+        about = 4 ** (reports.bit_length() // 2)
+        found = self._kept.get((cost, about))
+        if found is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            found = self._kept[cost, about] = BinLimits(self.at(cost), self.bins, about)
+        return found
 
     def even(self, cost: int, reports: int) -> NDArray[np.int64]:
         """The sums of so many reports of values that are spread evenly over the domain, each
@@ -94,66 +100,13 @@ class Binned(Oracle):
         steps[-1] = reports
         return np.concatenate([[reports], np.diff(steps, prepend=0)])
 
-    def _behind(self, mechanism: Band, sums: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The likeliest shares of the parts of the bins."""
-        return reconstruct(mechanism, sums, bins=self.bins * PARTS, smooth=False).shares
-
     @property
     def prior(self) -> NDArray[np.float64]:
         return np.full(self.bins, 1 / self.bins)
 
     @property
-    def length(self) -> float:
-        return 1.0
-
-    def farthest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.maximum(values, 1 - values))
-
-
-class Shares:
-    """What is released of a distribution, slot by slot.
-
-    Notes
-    -----
-    While a publication is held, what is known of moves is in report space: by how much more the
-    squared error of the reports' shares is than it was. The error of the shares grows in the same
-    proportion. That is by more than a move of the values asks for: EM turns the reports' noise,
-    which is rough, into larger errors than a move, which is as smooth as the mechanism makes it.
-    """
-
-    def __init__(self, oracle: Binned) -> None:
-        self._oracle = oracle
-        self.value = oracle.prior
-        self.error = oracle.farthest(self.value)
-        self._noise = 1.0
-
-    def publish(
-        self, reports: tuple[int, NDArray[np.int64]], seed: int, error: NDArray[np.float64]
-    ) -> None:
-        """Take in the reports of a publication, (cost, sums), and the standard errors (d,) of their
-        shares.
-        """
-        self.value, self.error = self._oracle.shares(*reports, seed)
-        self._noise = float(np.mean(np.square(error)))
-
-    def held(self, error: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(bins,) error of what is held, given that of the reports' shares now (d,)."""
-        more = float(np.mean(error**2)) / self._noise if self._noise > 0 else 1.0
-        found = self.error * max(more, 1.0) ** 0.5
-        return np.asarray(np.minimum(found, self._oracle.farthest(self.value)))
-
-    def saved(self) -> dict[str, Any]:
-        """Its state in plain lists and numbers."""
-        return {
-            "value": self.value.tolist(),
-            "error": self.error.tolist(),
-            "noise": self._noise,
-        }
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Take the state of another one."""
-        self.value, self.error = np.array(saved["value"]), np.array(saved["error"])
-        self._noise = saved["noise"]
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
 
 def report_law(mechanism: Band, shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,32 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
-from ldp_kafka.methods.few_reports import FEW, widened
+from ldp_kafka.mechanisms.intervals import NoiseMoments, estimate_of
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
-__all__ = ["INPUTS", "Oracle"]
+__all__ = ["INPUTS", "Oracle", "Told", "scalar"]
 
 # where a law is looked at: a mechanism is noisiest at an end or in the middle
 INPUTS = tuple(np.linspace(0, 1, 9).tolist())
 KEPT = 1024  # mechanisms that are kept, one a budget; what is dropped is built again
+
+
+def scalar(found: Estimate) -> Estimate:
+    """An estimate (1,) of a mean as one of numbers."""
+    limits = None if found.limits is None else (found.limits[0][0], found.limits[1][0])
+    error = None if found.standard_error is None else float(found.standard_error[0])
+    return found._replace(
+        value=float(found.value[0]), standard_error=error, limits=limits, variance=None
+    )
+
+
+class Told(NamedTuple):
+    """What the reports of a phase tell."""
+
+    found: Estimate
+    """What is decided by."""
+    stated: Estimate
+    """What is released, with the error that holds."""
 
 
 class Oracle:
@@ -77,37 +95,32 @@ class Oracle:
         return sums
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Means or frequencies (d,) with their standard errors (d,) from the merged sums of at
-        least one report of ``cost``; d = 1 for numbers. It is what is decided by; what is released
-        of a population has the error that `stated` gives.
+        """Means or frequencies (d,) with their errors (d,) from the merged sums of at least one
+        report of ``cost``; d = 1 for numbers.
         """
-        found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
-        return Estimate(
-            np.atleast_1d(np.asarray(found.value, np.float64)),
-            np.atleast_1d(np.asarray(found.standard_error, np.float64)),
-            found.reports,
+        mechanism = self.at(cost)
+        made = mechanism.estimate_support(sums, population=population)
+        if population and made.limits is None:  # a mechanism of somebody else's
+            n, (lo, hi) = made.reports, self.bounds
+            noise = NoiseMoments(
+                self.variance(cost) / (hi - lo) ** 2
+                if self.numeric
+                else mechanism.estimate_support(sums).square * n
+            )
+            made = estimate_of(made.value, made.square * n, n, noise, population=True)
+        found = self.values.estimate(made)
+        return found._replace(
+            value=np.atleast_1d(np.asarray(found.value, np.float64)),
+            standard_error=np.atleast_1d(np.asarray(found.standard_error, np.float64)),
+            limits=found.limits
+            and (np.atleast_1d(found.limits[0]), np.atleast_1d(found.limits[1])),
+            variance=np.atleast_1d(np.asarray(found.square, np.float64)),
         )
 
-    def stated(self, found: Estimate, cost: int, sums: NDArray[np.int64]) -> Estimate:
-        """What is said of a population's estimate, found from these sums and others: few reports
-        cannot tell how far off they are, see `few_reports.widened`.
-        """
-        if not 0 < found.reports < FEW:
-            return found
-        given = self.estimate(cost, sums, population=False)
-        if self.numeric:  # where the estimate lies may be far from where the values do
-            noise = (self.variance(cost) / given.reports) ** 0.5
-            given = given._replace(standard_error=np.maximum(given.standard_error, noise))
-        return widened(found, given, self.length / 2)
-
-    def spread(self, cost: int, sums: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance (d,) of the values behind the merged sums of at least one report of ``cost``: f
-        (1 - f) of categories; what their reports vary by more than the mechanism explains.
-        """
-        whole, given = (
-            self.estimate(cost, sums, population=each).standard_error ** 2 for each in (True, False)
-        )
-        return np.asarray(np.maximum(whole - given, 0.0) * int(sums[0]))
+    def told(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Told:
+        """What is decided by, and what is released: here they are one."""
+        found = self.estimate(cost, sums, population=population)
+        return Told(found, found)
 
     def variance(self, cost: int) -> float:
         """Variance of one report's estimate, given the values, on their scale: for categories the
@@ -137,12 +150,6 @@ class Oracle:
         return found
 
     @property
-    def length(self) -> float:
-        """Of the domain: 1 for frequencies."""
-        lo, hi = self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)
-        return hi - lo
-
-    @property
     def prior(self) -> NDArray[np.float64]:
         """What stands before the first publication, (d,): the domain's midpoint, or equal
         frequencies.
@@ -152,7 +159,7 @@ class Oracle:
             return np.array([lo + (hi - lo) / 2])
         return np.full(self.values.categories, 1 / self.values.categories)
 
-    def farthest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far the truth can be from these (d,) at most: no error is stated above it."""
-        lo, hi = self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)
-        return np.asarray(np.maximum(values - lo, hi - values))
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Where the truth must lie."""
+        return self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)

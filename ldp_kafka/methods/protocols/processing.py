@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
@@ -78,9 +79,8 @@ class Merging:
 
         k = mean of ((c1 - c2)^2 - s2^2) / s1^2, weighted by (s1^2 / (s1^2 + s2^2))^2,
 
-    and at least 1. Weights are inverse to k s1^2 and s2^2, and the standard error is sqrt(w1^2 k
-    s1^2 + w2^2 s2^2): that of both terms, whose errors are independent. Both k and the weights of a
-    publication are those of the publications before: begin with as much as one of k = 2.
+    and at least 1. Weights are inverse to k s1^2 and s2^2. Both k and the weights of a publication
+    are those of the publications before: begin with as much as one of k = 2.
     """
 
     def __init__(self) -> None:
@@ -91,23 +91,20 @@ class Merging:
         """The ratio k."""
         return max(self._total / self._weight, 1.0)
 
-    def merge(self, first: Estimate, second: Estimate) -> Estimate:
-        """Both phases' estimates (d,) of one slot. The mean over coordinates decides the weights,
-        so that frequencies go on to sum to what they do.
+    def merge(self, first: Estimate, second: Estimate) -> NDArray[np.float64]:
+        """Both phases' estimates (d,) of one slot in one. The mean over coordinates decides the
+        weights, so that frequencies go on to sum to what they do.
         """
-        mine, fresh = (float(np.mean(each.standard_error**2)) for each in (first, second))
+        mine, fresh = (float(np.mean(each.square)) for each in (first, second))
         k = self.inflation
         both = k * mine + fresh
         share = fresh / both if both > 0 else 0.0
-        value = share * first.value + (1 - share) * second.value
-        square = k * (share * first.standard_error) ** 2
-        square += ((1 - share) * second.standard_error) ** 2
         if mine > 0:
             weight = (mine / (mine + fresh)) ** 2
             apart = float(np.mean((first.value - second.value) ** 2))
             self._weight += weight
             self._total += weight * (apart - fresh) / mine
-        return Estimate(value, np.sqrt(square), first.reports + second.reports)
+        return np.asarray(share * first.value + (1 - share) * second.value)
 
     def saved(self) -> list[float]:
         """Its state in plain numbers."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ldp_kafka.methods.protocols.coordinator import Released
 
 __all__ = ["Trace"]
 
@@ -17,10 +20,7 @@ class Trace:
     values: NDArray[np.float64]
     """(T, d), released frequencies or means, or shares of the bins."""
     standard_error: NDArray[np.float64]
-    """(T, d), of a publication that of its reports; of what is held, smoothed or projected the
-    root mean square distance of the truth from it, given all estimates so far (`Tracker`), at most
-    how far it can be.
-    """
+    """(T, d); NaN where none is stated."""
     strategy: NDArray[np.str_]
     """(T,), ``publish`` or ``approximate``."""
     dissimilarity: NDArray[np.float64]
@@ -35,6 +35,44 @@ class Trace:
     """(T, 2), of the first and the second phase."""
     spent: NDArray[np.int32] | None
     """(users, T), whole micro-epsilon that each user has spent in each slot; None if left out."""
+    confidence_interval: NDArray[np.float64]
+    """(T, d, 2), low and high: the truth of each slot lies between them in 95 % of slots. NaN where
+    none is stated.
+    """
+    error_reason: NDArray[np.str_]
+    """(T,), why none is stated, a word of `ldp_kafka.methods.unstated.UNSTATED`; empty where one
+    is.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        released: Sequence[Released],
+        d: int,
+        looked: NDArray[np.float64],
+        reports: NDArray[np.int64],
+        spent: NDArray[np.int32] | None,
+    ) -> Trace:
+        """That of what was released, ``looked`` (2, T): dissimilarities and errors."""
+        slots = len(released)
+        values, errors = np.empty((slots, d)), np.full((slots, d), np.nan)
+        intervals = np.full((slots, d, 2), np.nan)
+        for t, (found, _) in enumerate(released):
+            values[t] = found.value
+            if found.standard_error is not None:
+                errors[t] = found.standard_error
+                intervals[t] = np.stack(found.interval(), axis=-1)
+        return cls(
+            values,
+            errors,
+            np.array([one.strategy for one in released], np.str_),
+            looked[0],
+            looked[1],
+            reports,
+            spent,
+            intervals,
+            np.array([one.estimate.reason or "" for one in released], np.str_),
+        )
 
     def __repr__(self) -> str:
         published = int(np.count_nonzero(self.strategy == "publish"))

@@ -1,6 +1,4 @@
-"""Where the truth is, as all estimates so far tell: what the error of a release is stated from, and
-what smoothing releases.
-"""
+"""Where the truth is, as all estimates so far tell: what smoothing releases."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.methods.elementary import natural_exp, natural_log
+from ldp_kafka.mechanisms.elementary import natural_exp, natural_log
 
 __all__ = ["Tracker"]
 
@@ -28,8 +26,7 @@ class Tracker:
     Parameters
     ----------
     value : (d,) what is expected before there is any estimate
-    farthest : (d,) how far the truth can be from it
-    length : of the domain
+    bounds : (lo, hi), where the truth must lie
 
     Notes
     -----
@@ -42,42 +39,35 @@ class Tracker:
     at the jump, where a single variance of moves would be too large for most slots and too small
     for that one. Of d frequencies that sum to one d - 1 are free: so much their likelihood counts.
 
-    `square` is the mean squared distance of the truth from whatever is released, given all
-    estimates so far. That a first phase was seen before it was decided to publish, and that what is
-    held is held because it seemed near, is in it: the law given all that was seen does not depend
-    on what was decided from it.
+    It states no error: its law of moves is learned, and a stream may do in the next slot what it
+    has never done.
 
     Examples
     --------
-    >>> tracker = Tracker(np.array([0.5]), np.array([0.5]), 1.0)
+    >>> tracker = Tracker(np.array([0.5]), (0.0, 1.0))
     >>> for slot in range(100):
     ...     tracker.observe(slot, np.array([0.3]), np.array([0.1]))
-    >>> tracker.value.round(2).tolist(), bool(tracker.square(tracker.value)[0] < 0.03**2)
-    ([0.3], True)
+    >>> tracker.value.round(2).tolist()
+    [0.3]
     """
 
-    def __init__(self, value: Floats, farthest: Floats, length: float) -> None:
-        count = len(MOVES)
-        self._walk = (length * MOVES) ** 2
+    def __init__(self, value: Floats, bounds: tuple[float, float]) -> None:
+        count, (lo, hi) = len(MOVES), bounds
+        self._walk = ((hi - lo) * MOVES) ** 2
         self._prior, self._frequencies = value, len(value) > 1
         self._free = max(len(value) - 1, 1) / len(value)
         self._means = np.tile(value, (count, 1))
-        self._variances = np.tile(farthest**2, (count, 1))
+        self._variances = np.tile(np.maximum(value - lo, hi - value) ** 2, (count, 1))
         self._chances = np.full(count, 1 / count)
         self._seen = np.full(count, 1 / count)
         self._slot: int | None = None  # of the last estimate
-        self._now: int | None = None
-
-    def advance(self, slot: int) -> None:
-        """Go on to a slot, not before the last one: what is asked next is of it."""
-        self._now = slot
 
     def observe(self, slot: int, value: Floats, error: Floats) -> None:
         """Take in an unbiased estimate (d,) and its standard errors (d,) of the slot."""
-        self._now = slot
         if self._slot is not None and slot > self._slot:
             self._mix()
-        self._variances, self._slot = self._grown(), slot
+            self._variances = self._grown(slot - self._slot)
+        self._slot = slot
         away = value - self._means
         total = np.maximum(self._variances + error**2, LEAST)
         density = -0.5 * self._free * (natural_log(total) + away**2 / total).sum(1)
@@ -88,15 +78,13 @@ class Tracker:
         self._means += gain * away
         self._variances *= 1 - gain
 
-    def _grown(self) -> Floats:
-        """(regimes, d) variances in the slot that it has gone on to."""
-        if self._slot is None or self._now is None:
-            return self._variances
-        moves = (self._now - self._slot) * self._walk
+    def _grown(self, slots: int) -> Floats:
+        """(regimes, d) variances so many slots later."""
+        moves = slots * self._walk
         if not self._frequencies:
-            return self._variances + moves[:, None]
+            return np.asarray(self._variances + moves[:, None])
         near = (np.clip(self.value, 0.0, 1.0) + self._prior) / 2
-        return self._variances + moves[:, None] * (4 * near * (1 - near))
+        return np.asarray(self._variances + moves[:, None] * (4 * near * (1 - near)))
 
     def _mix(self) -> None:
         """The regime may be another one."""
@@ -120,16 +108,10 @@ class Tracker:
         """(d,) where the truth is expected."""
         return np.asarray(_mixed(self._chances[:, None], self._means)[0])
 
-    def square(self, value: Floats) -> Floats:
-        """(d,) mean squared distance of the truth from this."""
-        squares = (self._means - value) ** 2 + self._grown()
-        return np.asarray(_mixed(self._chances[:, None], squares)[0])
-
     def saved(self) -> dict[str, Any]:
         """Its state in plain lists and numbers."""
         return {
             "slot": self._slot,
-            "now": self._now,
             "means": self._means.tolist(),
             "variances": self._variances.tolist(),
             "chances": self._chances.tolist(),
@@ -138,7 +120,7 @@ class Tracker:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take the state of another one."""
-        self._slot, self._now = saved["slot"], saved["now"]
+        self._slot = saved["slot"]
         self._means, self._variances = np.array(saved["means"]), np.array(saved["variances"])
         self._chances, self._seen = np.array(saved["chances"]), np.array(saved["seen"])
 

@@ -49,8 +49,7 @@ class SamplingPublication(_Uniform):
     Notes
     -----
     LSP of LDP-IDS, section 5.1; the slots are those that ``window`` divides. It does not look
-    between them, so the error of what is held grows with the moves that it has seen between
-    publications, as of a random walk (`Tracker`).
+    between them, and a jump there cannot be seen: what is held states no error.
 
     Examples
     --------

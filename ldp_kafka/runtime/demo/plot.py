@@ -101,7 +101,7 @@ def _panel(axis: Any, times: list[datetime], result: Result, category: int | Non
         axis.errorbar(
             [times[i] for i in some],
             of(result.released)[some],
-            yerr=of(result.half)[some],
+            yerr=[of(bar)[some] for bar in result.bars],
             fmt="o",
             color=colour,
             markersize=3.5,

@@ -39,9 +39,11 @@ class Result:
         return found
 
     @property
-    def half(self) -> NDArray[np.float64]:
-        """Half the length of the intervals."""
-        return (self.high - self.low) / 2
+    def bars(self) -> NDArray[np.float64]:
+        """How far the intervals reach below and above what was released (2, ...); a share below 0
+        lies outside of its interval.
+        """
+        return np.maximum([self.released - self.low, self.high - self.released], 0.0)
 
     def __repr__(self) -> str:
         return f"Result({len(self.slots)} slots)"  # never the truth

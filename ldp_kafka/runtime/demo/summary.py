@@ -48,20 +48,25 @@ def print_summary(
             (
                 when[t],
                 *(
-                    f"{result.truth[t, c]:.2f}: {result.released[t, c]:.2f} ±"
-                    f" {result.half[t, c]:.2f}"
+                    f"{result.truth[t, c]:.2f}: {result.released[t, c]:.2f}"
+                    f" ({result.low[t, c]:.2f} to {result.high[t, c]:.2f})"
                     for c in shown
                 ),
             )
             for t in sample
         ]
-        what = f"{len(shown)} of {len(names)} categories as truth: released ± 95 %"
+        what = f"{len(shown)} of {len(names)} categories as truth: released (95 % interval)"
     else:
-        head = ("slot (UTC)", "truth", "released", "± 95 %", "covered")
-        cells = zip(result.truth, result.released, result.half, result.inside, strict=True)
+        head = ("slot (UTC)", "truth", "released", "95 % interval", "covered")
+        ends = (result.truth, result.released, result.low, result.high, result.inside)
         lines = [
-            (f"{truth:,.0f}", f"{released:,.0f}", f"{half:,.0f}", "yes" if inside else "no")
-            for truth, released, half, inside in cells
+            (
+                f"{truth:,.0f}",
+                f"{released:,.0f}",
+                f"{low:,.0f} to {high:,.0f}",
+                "yes" if inside else "no",
+            )
+            for truth, released, low, high, inside in zip(*ends, strict=True)
         ]
         rows = [(when[t], *lines[t]) for t in sample]
         what = given.unit

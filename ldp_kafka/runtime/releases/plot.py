@@ -193,15 +193,15 @@ def _draw_series(axis: Any, one: _Series, slot_ms: int) -> None:
             continue
         times.append(datetime.fromtimestamp(start / 1000, UTC))
         values.append(_drawn(row))
-        low.append(nan if row["low"] is None else row["value"] - row["low"])
-        high.append(nan if row["high"] is None else row["high"] - row["value"])
+        # a share that is none, below 0, has an interval of what shares can be
+        low.append(nan if row["low"] is None else max(row["value"] - row["low"], 0.0))
+        high.append(nan if row["high"] is None else max(row["high"] - row["value"], 0.0))
     if not times:
         return
-    bars = None if np.isnan(low).all() else np.nan_to_num([low, high])
     axis.errorbar(
         times,
         values,
-        yerr=bars,
+        yerr=[low, high],
         fmt="o",
         color=_BLUE,
         markersize=3.5,
@@ -221,10 +221,11 @@ def _drawn(row: Row) -> float:
 def _draw_bins(axis: Any, release: Release) -> None:
     """Shares of bins, each as wide as its bin."""
     rows = list(rows_of(release))
-    low, high, values = (
-        np.array([row[name] for row in rows], float) for name in ("bin_low", "bin_high", "value")
+    low, high, values, least, most = (
+        np.array([row[name] for row in rows], float)
+        for name in ("bin_low", "bin_high", "value", "low", "high")
     )
-    bars = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in rows]).T
+    bars = np.maximum([values - least, most - values], 0.0)
     axis.bar(low, values, high - low, align="edge", color=_BLUE, alpha=0.45, edgecolor="white")
     axis.errorbar((low + high) / 2, values, yerr=bars, fmt="none", color=_BLUE, capsize=2)
     axis.set_title(f"{release.statistic}, slot from {release.start}", fontsize=10, loc="left")

@@ -50,6 +50,7 @@ COLUMNS: dict[str, Column] = {
     "error": Column("number", "of an event: how likely it is wrong", optional=True),
     "guarantee": Column("text", "JSON: the release's guarantee"),
     "round": Column("text", "JSON: what a coordinator decided by", optional=True),
+    "error_reason": Column("text", "a word for why a value has no error", optional=True),
 }
 """In their order."""
 KEY = ("topology", "statistic", "slot", "subject", "position")
@@ -86,6 +87,7 @@ def rows_of(release: Release) -> Iterator[Row]:
         "above": event.get("above"),
         "guarantee": _text(release.guarantee),
         "round": None if release.round is None else _text(release.round),
+        "error_reason": release.error_reason,
     }
     numbers = len(release.value) if isinstance(release.value, list) else max(1, len(labels))
     for at in range(numbers):

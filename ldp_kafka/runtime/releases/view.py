@@ -37,7 +37,7 @@ class Line(NamedTuple):
     """Which of them it is; empty where there is no list."""
     value: str
     error: str
-    """Half the 95 % interval; of an event, how likely it is wrong."""
+    """The 95 % interval; of an event, how likely it is wrong."""
     reports: str
     strategy: str
     interval: tuple[float, float, float] | None
@@ -46,9 +46,8 @@ class Line(NamedTuple):
     @property
     def plain(self) -> str:
         """In words, where there is no table to be in."""
-        words = [self.slot, self.statistic, self.subject, self.of, self.value]
-        error = f"± {self.error}" if self.interval else self.error
-        return "  ".join(word for word in (*words, error, f"{self.reports} reports") if word)
+        words = (self.slot, self.statistic, self.subject, self.of, self.value, self.error)
+        return "  ".join(word for word in (*words, f"{self.reports} reports") if word)
 
 
 def lines_of(release: Release, slot_ms: int) -> Iterator[Line]:
@@ -95,7 +94,7 @@ def release_table(
         ("subject", "subject", subjects),
         (" or ".join(kinds), "of", bool(kinds)),
         ("released", "value", True),
-        ("+- 95 %" if ascii_ else "± 95 %", "error", True),
+        ("95 % interval", "error", True),
         ("reports", "reports", not subjects),
         ("strategy", "strategy", len({line.strategy for line in lines}) > 1),
     ]
@@ -118,20 +117,18 @@ def release_table(
     return table
 
 
-def figures(value: float, half: float) -> tuple[str, str]:
-    """A value and half its interval, with the digits that the interval leaves: two of its own.
+def figures(numbers: Sequence[float], length: float) -> list[str]:
+    """Numbers with the digits that an interval of this length leaves them: two of its half.
 
     Examples
     --------
-    >>> figures(2545.13, 565.2), figures(0.12345, 0.0213), figures(3.0, 0.0)
-    (('2,545', '565'), ('0.123', '0.021'), ('3', '0'))
+    >>> figures([2545.13, 1980.0], 1130.4), figures([0.12345], 0.0426), figures([3.0], 0.0)
+    (['2,545', '1,980'], ['0.123'], ['3'])
     """
-    if not half > 0:
-        return f"{value:,.6g}", "0"
-    decimals = max(0, 1 - floor(log10(half)))
-    if decimals > 9:
-        return f"{value:.6g}", f"{half:.2g}"
-    return f"{value:,.{decimals}f}", f"{half:,.{decimals}f}"
+    if not length > 0:
+        return [f"{number:,.6g}" for number in numbers]
+    decimals = max(0, 1 - floor(log10(length / 2)))
+    return [f"{each:.6g}" if decimals > 9 else f"{each:,.{decimals}f}" for each in numbers]
 
 
 def bar(
@@ -221,7 +218,8 @@ def _numbers(row: Row) -> tuple[str, str]:
         return said, "" if row["error"] is None else _wrong(row["error"])
     if low is None or high is None:
         return f"{value:,.6g}", ""
-    return figures(value, (high - low) / 2)
+    said, least, most = figures((value, low, high), high - low)
+    return said, f"{least} to {most}"
 
 
 def _wrong(chance: float) -> str:
@@ -259,5 +257,5 @@ def _ends(scales: dict[str, tuple[float, float]], width: int) -> str:
     if len(scales) != 1:
         return ""
     [(low, high)] = scales.values()
-    left, right = (figures(end, (high - low) / 10)[0] for end in (low, high))
+    left, right = figures((low, high), (high - low) / 5)
     return left + right.rjust(width - len(left)) if len(left + right) < width else ""

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, InvariantError, Reason
-from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.protocols import Coordinator
 from ldp_kafka.methods.protocols.coordinator import PUBLISH
+from ldp_kafka.methods.protocols.oracle import scalar
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Request, Sums
@@ -181,19 +181,12 @@ class Coordinate:
         rounds.spend(Spent(found.slot, found.reports, second, found.cost))
         for slot in [slot for slot in rounds.second if slot <= found.slot]:
             del rounds.second[slot]
-        value, error = released.value, released.standard_error
-        if self.method.protocol.scalar:
-            value, error = value[0], error[0]
+        estimate = scalar(released.estimate) if self.method.protocol.scalar else released.estimate
         told = rounds.told(self.method.protocol, found, second)
         if self.processing.on:  # who reads it must know: projected shares, for one, are biased
             told["postprocess"] = self.processing.on
         publisher = replace(self.publisher, twice=True) if rounds.twice else self.publisher
-        made = publisher.of_round(
-            found.slot,
-            Estimate(value, error, found.reports + second),
-            released.strategy,
-            told,
-        )
+        made = publisher.of_round(found.slot, estimate, released.strategy, told)
         output.count("releases", len(made))
         output.count("publications", int(released.strategy == PUBLISH))
         output.count("unanswered", int(found.cost > 0 and not second))

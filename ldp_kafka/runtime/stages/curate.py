@@ -164,15 +164,13 @@ class Curate(KeyedStage):
 
     def _release(self, state: CurateState, found: Released, output: Output) -> None:
         """What a window releases, by slot and stream."""
-        first, values, errors = found.closed
+        closed = found.closed
         streams = state.names.of(found.rows)
-        for at in range(len(values)):
-            there = np.flatnonzero(~np.isnan(values[at]))
+        for at in range(len(closed.values)):
+            there = np.flatnonzero(~np.isnan(closed.values[at]))
             if len(there):
                 records = self.releases.of_slot(
-                    first + at,
-                    values[at, there],
-                    errors[at, there],
+                    closed.between(closed.first + at, at, at + 1).of(there),
                     [streams[each] for each in there.tolist()],
                 )
                 output.count("releases", len(records))

@@ -68,7 +68,7 @@ class Delay(Settle):
 
     def _answers(self, found: Released, message: int) -> list[Answered]:
         """What a window releases as reports of its slots, sent with a message."""
-        first, values, _ = found.closed
+        first, values = found.closed.first, found.closed.values
         made = []
         for at in range(len(values)):
             there = np.flatnonzero(~np.isnan(values[at]))

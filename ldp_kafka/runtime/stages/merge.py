@@ -35,8 +35,10 @@ HELD = 8192  # sampled ids of one slot, about: those of further sources are only
 SAMPLED = 64  # latest slots whose sampled ids are kept
 COUNTS = ("releases", "repeated", "second_reports")
 
-MakeRelease = Callable[[int, Mapping[int, Sequence[int]]], list[Record]]
-"""Makes the records of one slot from the sums of each phase that had reports."""
+Phases = Mapping[int, Sequence[int]]
+"""The sums of each phase of a slot that had reports."""
+MakeRelease = Callable[[int, Phases, Mapping[int, Phases]], list[Record]]
+"""Makes the records of one slot from its sums, and those of slots before it."""
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Merge:
     release : makes the records of one slot; see `of_any_phase`
     processed : makes them where releases are processed; None: they are not
     twice : makes both once users were seen to report twice in a slot; None: as before
+    looks_back : slots before its own whose sums ``release`` is given
     """
 
     oversize: ClassVar[str] = "too many slots wait for a partition without events"
@@ -82,6 +85,7 @@ class Merge:
     layout: str
     processed: Processed | None = None
     twice: tuple[MakeRelease, Processed | None] | None = None
+    looks_back: int = 0
     partition: int = 0
     deployment: ClassVar[str] = ""
     seal: ClassVar[None] = None
@@ -143,14 +147,12 @@ class Merge:
             output.count("releases", len(made))
             output.send(*made)
 
-    def _released(
-        self, state: MergeState, slot: int, sums: Mapping[int, Sequence[int]]
-    ) -> list[Record]:
+    def _released(self, state: MergeState, slot: int, sums: Phases) -> list[Record]:
         release, processed = self.release, self.processed
         if self.twice is not None and state.sums.second_reports.number:
             release, processed = self.twice
         if processed is None or state.coordinator is None:
-            return release(slot, sums)
+            return release(slot, sums, state.sums.before(slot, self.looks_back))
         return processed.release(state.coordinator, slot, sums)
 
     def _take(self, state: MergeState, partial: Partial) -> bool:
@@ -205,7 +207,7 @@ class Merge:
             state.full = slot if sums else state.full
             yield slot, sums
         state.released = through if state.released is None else max(through, state.released)
-        state.sums.end(state.released)
+        state.sums.end(state.released - self.looks_back)
 
     def dirty(self, state: MergeState) -> set[str]:
         return state.sums.dirty()
@@ -264,14 +266,20 @@ class Merge:
         return found
 
 
-def of_any_phase(release: Callable[[int, list[int] | None], list[Record]]) -> MakeRelease:
+def of_any_phase(
+    release: Callable[[int, list[int] | None, Mapping[int, list[int]]], list[Record]],
+) -> MakeRelease:
     """A release of statistics that take whatever phases a slot has: their supports are of one width
-    and are added. It is given the sums, or None where there are no reports.
+    and are added. It is given the sums, or None where there are no reports; and those of slots
+    before it.
     """
 
-    def made(slot: int, sums: Mapping[int, Sequence[int]]) -> list[Record]:
-        every = list(sums.values())
-        return release(slot, [sum(column) for column in zip(*every, strict=True)] or None)
+    def added(phases: Phases) -> list[int]:
+        return [sum(column) for column in zip(*phases.values(), strict=True)]
+
+    def made(slot: int, sums: Phases, earlier: Mapping[int, Phases]) -> list[Record]:
+        before = {at: added(phases) for at, phases in earlier.items()}
+        return release(slot, added(sums) or None, before)
 
     return made
 
@@ -293,4 +301,5 @@ def make_merge(
         topology.layout,
         processed(topology, publishes),
         (of_any_phase(unbound.of_slot), processed(topology, unbound)),
+        topology.statistics.looks_back,
     )

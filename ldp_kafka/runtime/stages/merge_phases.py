@@ -19,7 +19,7 @@ from ldp_kafka.records import Partial, Sums
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
 from ldp_kafka.runtime.stages.lanes import joined, looked, split
-from ldp_kafka.runtime.stages.merge import Merge, MergeState
+from ldp_kafka.runtime.stages.merge import Merge, MergeState, Phases
 from ldp_kafka.runtime.stages.slot_sums import look_at_sums
 from ldp_kafka.runtime.wire.arrow import check_size
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
@@ -110,14 +110,16 @@ class MergePhases:
         return (first, second)[: self.method.phases]
 
     def _first(
-        self, slot: int, sums: Mapping[int, Sequence[int]], *, twice: bool = False
+        self, slot: int, sums: Phases, earlier: Mapping[int, Phases], *, twice: bool = False
     ) -> list[Record]:
+        del earlier
         return [self._record(slot, FIRST, 0, sums.get(FIRST), twice)]
 
     def _second(
-        self, slot: int, sums: Mapping[int, Sequence[int]], *, twice: bool = False
+        self, slot: int, sums: Phases, earlier: Mapping[int, Phases], *, twice: bool = False
     ) -> list[Record]:
         """Of each cost that reports of the slot had: of honest edges there is one."""
+        del earlier
         told = [self._record(slot, SECOND, cost, each, twice) for cost, each in sums.items()]
         return told or [self._record(slot, SECOND, 0, None, twice)]
 

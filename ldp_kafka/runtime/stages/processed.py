@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.asked import standing
 from ldp_kafka.methods.protocols import Coordinator, Protocol
 from ldp_kafka.methods.protocols.processing import Processing
@@ -51,18 +50,13 @@ class Processed:
         self, coordinator: Coordinator, slot: int, sums: Mapping[int, Sequence[int]]
     ) -> list[Record]:
         """The records of one slot, later than those before, from the sums of its phase: where
-        nobody has reported what stands is released, with an error of its own.
+        nobody has reported what stands is released, without an error.
         """
         first = sums.get(FIRST)
         coordinator.decide(slot, None if first is None else np.array(first, np.int64))
-        found = coordinator.release(None)
-        reports = 0 if first is None else first[0]
-        return self.publisher.of_round(
-            slot,
-            Estimate(found.value, found.standard_error, reports),
-            found.strategy,
-            {"postprocess": self.processing.on},
-        )
+        released = coordinator.release(None)
+        told = {"postprocess": self.processing.on}
+        return self.publisher.of_round(slot, released.estimate, released.strategy, told)
 
 
 def processed(topology: Topology, publisher: Publisher) -> Processed | None:

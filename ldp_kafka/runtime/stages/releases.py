@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,7 +16,7 @@ from ldp_kafka.records import Release, Reports, release_key
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.user_releases import DIGITS, write_user_releases
-from ldp_kafka.statistics import ABOVE, Selection, Singles, above
+from ldp_kafka.statistics import ABOVE, CrowdStatistic, Selection, Singles, above
 from ldp_kafka.topology import Topology
 
 __all__ = ["DIGITS", "Publisher", "iso", "publisher"]
@@ -50,11 +50,18 @@ class Publisher:
     categories: tuple[str, ...] | None = None
     twice: bool = False
 
-    def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
-        """The releases of a slot from its merged sums; null values where nobody reported."""
+    def of_slot(
+        self,
+        slot: int,
+        sums: Sequence[int] | None,
+        earlier: Mapping[int, Sequence[int]] = {},
+    ) -> list[Record]:
+        """The releases of a slot from its merged sums; null values where nobody reported.
+        ``earlier``: the sums of slots before it, of as many as its statistics look back.
+        """
         return [
             self._record(release)
-            for statistic, estimate in self.statistics.of_slot(sums)
+            for statistic, estimate in self.statistics.of_slot(sums, slot, earlier)
             for release in self._both(slot, statistic, estimate)
         ]
 
@@ -92,7 +99,7 @@ class Publisher:
 
     def _both(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
         """The release of a statistic and its event, both with what the numbers of a list are of."""
-        every = (self._of_slot(slot, statistic, found), *self._events(slot, found))
+        every = (self._of_slot(slot, statistic, found), *self._events(slot, statistic, found))
         labels = self.labels[statistic]
         return [replace(release, **labels) if labels else release for release in every]
 
@@ -110,49 +117,50 @@ class Publisher:
                 found[one.name]["edges"] = [_plain(edge) for edge in one.edges]
         return found
 
-    def _events(self, slot: int, found: Estimate) -> list[Release]:
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """By statistic, what each number of it can truly be."""
+        return {
+            one.name: one.bounds
+            for one in self.statistics.statistics
+            if isinstance(one, CrowdStatistic)
+        }
+
+    def _events(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
         """The event of an estimate of the crowd's statistic, where events are released."""
         if self.above is None:
             return []
-        value, error = above(found, self.above)
+        value, error = above(found, self.above, self.bounds[statistic])
         reports = 0 if value is None else found.reports
-        made = self._release(slot, ABOVE, value=value, error=None, interval=None, reports=reports)
+        made = self._release(slot, ABOVE, value, reports)
         wrong = [_told(each) for each in error] if isinstance(error, list) else _told(error)
-        return [replace(made, event={ABOVE: self.above, "error": wrong})]
+        event = {ABOVE: self.above, "error": wrong}
+        return [replace(made, event=event, error_reason=found.reason)]
 
     def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
         if found.value is None:
-            return self._release(slot, statistic, value=None, error=None, interval=None, reports=0)
-        low, high = found.interval()
-        return self._release(
-            slot,
-            statistic,
-            value=_plain(found.value),
-            error=_plain(found.standard_error),
-            interval=_pair(low, high),
-            reports=found.reports,
+            return self._release(slot, statistic, None, 0)
+        made = self._release(slot, statistic, _plain(found.value), found.reports)
+        if found.standard_error is None:
+            return replace(made, error_reason=found.reason)
+        return replace(
+            made,
+            standard_error=_plain(found.standard_error),
+            confidence_interval=[_plain(end) for end in found.interval()],
         )
 
     def _of_reports(
         self, statistic: str, slots: list[int], found: Singles, users: Sequence[str | None]
     ) -> Iterator[Record]:
         def common(slot: int) -> Release:
-            return self._release(slot, statistic, value=None, error=None, interval=None, reports=1)
+            return self._release(slot, statistic, None, 1)
 
         written = write_user_releases(common, slots, found, users)
         for slot, user, value in zip(slots, users, written, strict=True):
             yield self._keyed(statistic, slot, user, value)
 
-    def _release(
-        self,
-        slot: int,
-        statistic: str,
-        *,
-        value: Any,
-        error: Any,
-        interval: Any,
-        reports: int,
-    ) -> Release:
+    def _release(self, slot: int, statistic: str, value: Any, reports: int) -> Release:
+        """Of which no error is stated."""
         start, end = (iso(at * self.slot_ms) for at in (slot, slot + 1))
         return Release(
             self.topology,
@@ -161,8 +169,8 @@ class Publisher:
             end,
             statistic,
             value,
-            error,
-            interval,
+            None,
+            None,
             reports,
             self.method,
             {**self.guarantee, "epsilon": None} if self.twice else self.guarantee,
@@ -191,10 +199,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(each) if isfinite(each) else None for each in value.tolist()]
     return float(f"{value:.{DIGITS}g}")
-
-
-def _pair(low: Any, high: Any) -> list[Any]:
-    return [_plain(low), _plain(high)]
 
 
 def iso(milliseconds: int) -> str:

@@ -139,6 +139,16 @@ class SlotSums:
             self.kept[slot] = found
         return found
 
+    def before(self, slot: int, number: int) -> dict[int, dict[int, list[int]]]:
+        """The sums of those of so many slots before this one that had reports, by phase: of closed
+        ones that `end` has left.
+        """
+        return {
+            at: {phase: held.sums for phase, held in self.kept[at].items()}
+            for at in range(slot - number, slot)
+            if at in self.kept
+        }
+
     def forget(self, through: int) -> None:
         """Let go of the sampled ids of slots up to and including ``through``."""
         for at in [at for at in self.sample if at.slot <= through]:

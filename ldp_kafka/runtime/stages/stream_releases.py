@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ldp_kafka.methods.delay import Closed
 from ldp_kafka.records import Release, release_key
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.stages.releases import iso
@@ -37,16 +35,9 @@ class StreamReleases:
     slot_ms: int
     guarantee: dict[str, Any]
 
-    def of_slot(
-        self,
-        slot: int,
-        values: NDArray[np.float64],
-        errors: NDArray[np.float64],
-        streams: Sequence[str],
-    ) -> list[Record]:
-        """The releases of one slot, of streams (n,) by their ids; an error is NaN where it cannot
-        be said.
-        """
+    def of_slot(self, closed: Closed, streams: Sequence[str]) -> list[Record]:
+        """The releases of one slot, its only row, of streams (n,) by their ids."""
+        slot = closed.first
         start, end = (iso(at * self.slot_ms) for at in (slot, slot + 1))
         common = Release(
             self.topology,
@@ -61,7 +52,7 @@ class StreamReleases:
             self.method,
             self.guarantee,
         )
-        written = write_stream_releases(common, values, errors, streams)
+        written = write_stream_releases(common, closed, streams)
         keys = (release_key(self.statistic, slot, stream) for stream in streams)
         return [
             Record(self.topic, self.partition, key.encode(), value)

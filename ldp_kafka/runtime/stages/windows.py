@@ -101,10 +101,9 @@ class Windows:
             parts = [state.panes.close(window * hop + at) for at in range(hop)]
             found = self._step(state, window * hop, parts, offset, output, zeros)
             if found is not None:
-                first, values, _ = found.closed
-                there = np.flatnonzero(~np.isnan(values).all(axis=1))
+                there = np.flatnonzero(~np.isnan(found.closed.values).all(axis=1))
                 if len(there):
-                    output.released(first + int(there[0]))
+                    output.released(found.closed.first + int(there[0]))
                 yield found
 
     def ended(self, closed: int) -> int:
@@ -168,10 +167,7 @@ class Windows:
         output.count("windows", len(rows))
         digests = state.users.state.digests(rows)
         order = np.lexsort((digests[:, 1], digests[:, 0]))
-        return Released(
-            rows[order],
-            Closed(closed.first, closed.values[:, order], closed.standard_error[:, order]),
-        )
+        return Released(rows[order], closed.of(order))
 
 
 def _behind(state: Held, rows: NDArray[np.intp], offset: int) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.randomness import Digests
+from ldp_kafka.randomness import Digests, Ids
 
 __all__ = [
     "ARROW",
@@ -30,6 +30,7 @@ __all__ = [
     "numbers_of",
     "read_batch",
     "rows_of",
+    "texts",
     "write_batch",
 ]
 
@@ -168,6 +169,15 @@ def numbers_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
         raise BadRecord(Reason.WRONG_FIELDS)
     found: NDArray[Any] = flat.to_numpy().reshape(len(column), column.type.list_size)
     return found
+
+
+def texts(ids: Ids) -> Any:
+    """User ids as a column of texts. `pyarrow.ArrowInvalid` where they are no UTF-8."""
+    start, end = int(ids.offsets[0]), int(ids.offsets[-1])
+    buffers = (np.asarray(ids.offsets - start, np.int32), np.ascontiguousarray(ids.data[start:end]))
+    column = pa.StringArray.from_buffers(len(ids), *map(pa.py_buffer, buffers))
+    column.validate(full=True)
+    return column
 
 
 def lists(values: NDArray[Any]) -> Any:

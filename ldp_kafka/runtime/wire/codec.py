@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Event, Events, Record, Report, Reports
-from ldp_kafka.runtime.wire.arrow import ARROW, check_size, kind_of, lists, read_batch, write_batch
+from ldp_kafka.runtime.wire.arrow import (
+    ARROW,
+    check_size,
+    kind_of,
+    lists,
+    read_batch,
+    texts,
+    write_batch,
+)
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import (
     NAMES,
@@ -55,11 +63,7 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
         return write_reports(records)
     if isinstance(records, Events):
         try:
-            columns = [
-                pa.array(records.users.texts(), pa.string()),
-                pa.array(records.times),
-                lists(records.values),
-            ]
+            columns = [texts(records.users), pa.array(records.times), lists(records.values)]
         except UNFIT:  # its text shows the value
             raise ValueError(
                 "the times and values of a batch of events must be arrays of numbers"

@@ -71,7 +71,9 @@ SINGLE = {
     "dead_letter": DeadLetter,
 }
 _OPTIONAL: dict[Any, dict[str, Any]] = {
-    Release: dict.fromkeys(("user", "reliability", "round", "event", "categories", "edges")),
+    Release: dict.fromkeys(
+        ("user", "reliability", "round", "event", "categories", "edges", "error_reason")
+    ),
     Request: {"share": 1, "of": 1},
     Partial: {"cost": 0},
     Sums: {"twice": False},
@@ -168,7 +170,7 @@ def single_of(
             made.end,
             made.statistic,
             made.strategy,
-            "" if made.user is None else made.user,
+            *(text for text in (made.user, made.error_reason) if text is not None),
         )
         values = [made.value, made.standard_error, made.confidence_interval, made.reliability]
         if not (

@@ -9,7 +9,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods.delay import Closed
 from ldp_kafka.records import Release
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.statistics import Singles
@@ -38,47 +38,56 @@ def write_user_releases(
     users : (n,) pseudonyms, hexadecimal; None: no word of the user
     """
     around = {slot: _around(common(slot)) for slot in set(slots)}
-    low, high = Estimate(found.values, found.standard_errors, 1).interval()
+    low, high = found.interval()
     shares = np.broadcast_to(found.reliability, len(slots))
-    columns = (_texts(each) for each in (found.values, found.standard_errors, low, high, shares))
+    unstated = found.reason is not None
+    why = _why(found.reason)
+    columns = (
+        ["null"] * len(slots) if unstated and each is not found.values else _texts(each)
+        for each in (found.values, found.standard_errors, low, high)
+    )
     written = []
-    for slot, user, value, error, least, most, share in zip(slots, users, *columns, strict=True):
+    for slot, user, value, error, least, most, share in zip(
+        slots, users, *columns, _texts(shares), strict=True
+    ):
         head, tail = around[slot]
         of_user = "" if user is None else f',"user":"{user}"'
+        interval = "null" if unstated else f"[{least},{most}]"
         written.append(
-            f'{head}"value":{value},"standard_error":{error},"confidence_interval":[{least},{most}]'
-            f'{tail}{of_user},"reliability":{share}}}'.encode()
+            f'{head}"value":{value},"standard_error":{error},"confidence_interval":{interval}'
+            f'{tail}{of_user},"reliability":{share}{why}}}'.encode()
         )
     return written
 
 
-def write_stream_releases(
-    common: Release,
-    values: NDArray[np.float64],
-    errors: NDArray[np.float64],
-    streams: Sequence[str],
-) -> list[bytes]:
+def write_stream_releases(common: Release, closed: Closed, streams: Sequence[str]) -> list[bytes]:
     """The releases of one slot in JSON, one a stream.
 
     Parameters
     ----------
     common : the slot's release, without its numbers and its stream
-    values, errors : (n,) finite; an error may be NaN: it cannot be said
+    closed : of that slot alone, its values (1, n) finite; an error may be NaN: it cannot be said
     streams : (n,) ids
     """
-    if np.isinf(errors).any():
+    values, *others = (part[0] for part in closed.numbers)
+    if any(np.isinf(each).any() for each in others):
         raise ValueError(NOT_FINITE)
     head, tail = _around(common)
-    low, high = Estimate(values, errors, 1).interval()
-    columns = (map(_or_null, np.asarray(each).tolist()) for each in (errors, low, high))
+    columns = (map(_or_null, each.tolist()) for each in others)
+    why = _why(closed.reason)
     written = []
     for stream, value, error, least, most in zip(streams, _texts(values), *columns, strict=True):
         interval = "null" if error == "null" else f"[{least},{most}]"
         written.append(
             f'{head}"value":{value},"standard_error":{error},"confidence_interval":{interval}'
-            f'{tail},"user":{_quoted(stream)}}}'.encode()
+            f'{tail},"user":{_quoted(stream)}{why if error == "null" else ""}}}'.encode()
         )
     return written
+
+
+def _why(reason: str | None) -> str:
+    """What stands at the end of a release that states no error."""
+    return "" if reason is None else f',"error_reason":{_quoted(reason)}'
 
 
 def _around(common: Release) -> tuple[str, str]:

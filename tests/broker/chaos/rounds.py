@@ -212,9 +212,7 @@ def _released(flow: Flow, found: Answered, asked: dict[int, Request], verdict) -
             if not source[1]:
                 continue
             sums = oracle.support(source[0], np.array(source[1]))
-            estimate = oracle.estimate(source[0], sums, population=terms.population)
-            if terms.population:
-                estimate = oracle.stated(estimate, source[0], sums)
+            estimate = oracle.told(source[0], sums, population=terms.population).stated
             stood, error = estimate.value, estimate.standard_error
             wrong["reports miscounted"] += protocol.adaptive and told[1] != len(counted)
             wrong["publications of other values"] += not (

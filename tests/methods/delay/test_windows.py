@@ -14,6 +14,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks.sources import Recorder
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay import DelayName
+from ldp_kafka.methods.unstated import UNSTATED
 from ldp_kafka.randomness import keyed, seeded
 from tests.cases import cases
 from tests.keys import KEY
@@ -119,17 +120,16 @@ def test_a_stream_that_ends_is_released_to_its_last_slot(setting):
         assert lk.method(name, **UNIT).release(np.empty((2, 0)), seeded(1)).shape == (2, 0)
 
 
-def test_the_standard_error_of_naive_is_its_noises():
-    """Elsewhere it cannot be said, but for smoothed releases, whose models say it."""
+def test_an_error_is_stated_where_a_slot_has_noise_of_its_own():
+    """Elsewhere a word says why it cannot be."""
     for name in NAMES:
         for smooth in (False, True):
             method = lk.method(name, **UNIT, smooth=smooth)
-            errors = method.trace(np.full((3, 20), 0.5), seeded(1)).standard_error
-            assert np.isnan(errors).all() == (not smooth and name != "naive")
-    method = lk.method("naive", epsilon=50.0, delay=2, domain=(0.0, 10.0))
-    _, values, errors = method.trace(np.full((400, 200), 5.0), seeded(1))
-    assert (errors == errors[0, 0]).all()
-    assert values.std() == pytest.approx(errors[0, 0], rel=0.02)
+            told = method.trace(np.full((3, 20), 0.5), seeded(1))
+            unstated = np.isnan([told.standard_error, told.low, told.high])
+            assert unstated.all() == unstated.any() == (name != "naive")
+            assert (told.reason in UNSTATED) == (name != "naive")
+            assert told.reason == method.reason
 
 
 @cases(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ldp_kafka.methods.protocols import Trace
 from tests.methods.protocols.streams import made
 
 __all__ = ["Rounds", "drawn"]
@@ -19,7 +20,14 @@ class Rounds(NamedTuple):
     truth: np.ndarray
     values: list
     errors: list
+    intervals: list
+    """(T, d, 2) of each."""
     published: np.ndarray
+
+    def covered(self, at):
+        """Whether intervals of one of the coordinators hold the truth (T, d)."""
+        low, high = np.moveaxis(self.intervals[at], -1, 0)
+        return (low <= self.truth) & (self.truth <= high)
 
 
 def sums_of(mechanism, counts, rng):
@@ -37,7 +45,7 @@ def drawn(name, shares, users, seed, switches, **parameters):
     protocols = [made(name, categories=d, **parameters, **each) for each in switches]
     coordinators = [each.coordinator() for each in protocols]
     terms = protocols[0].terms
-    truth, values, errors, published = [], [[] for _ in switches], [[] for _ in switches], []
+    truth, released = [], [[] for _ in switches]
     for slot, share in enumerate(shares):
         everybody = rng.multinomial(users, share)
 
@@ -58,14 +66,13 @@ def drawn(name, shares, users, seed, switches, **parameters):
             fraction = rule.saved()["used"][-1][1] / rule.total / 2
             second = reports(fraction, request.cost)
         for at, each in enumerate(coordinators):
-            found = each.release(second)
-            values[at].append(found.value)
-            errors[at].append(found.standard_error)
+            released[at].append(each.release(second))
         truth.append(everybody / users)
-        published.append(found.strategy == "publish")
+    traces = [Trace.of(each, d, np.empty((2, 0)), np.empty((0, 2)), None) for each in released]
     return Rounds(
         np.array(truth),
-        [np.array(v) for v in values],
-        [np.array(e) for e in errors],
-        np.array(published),
+        [each.values for each in traces],
+        [each.standard_error for each in traces],
+        [each.confidence_interval for each in traces],
+        traces[0].strategy == "publish",
     )

@@ -25,6 +25,7 @@ ADAPTIVE = ["lba", "lbd", "lpa", "lpd"]
 POPULATION = ["lpa", "lpd", "lpu"]
 NUMERIC = ["duchi", "hybrid", "laplace", "piecewise", "square_wave"]
 IDS = [f"u{i}" for i in range(300)]
+WORDS = ("strategy", "error_reason")
 
 
 def made(name, epsilon=1.0, window=4, categories=3, **parameters):
@@ -51,6 +52,6 @@ def run(name, x, seed=3, **parameters):
 
 def same(a, b):
     return all(
-        np.array_equal(getattr(a, each), getattr(b, each), equal_nan=each == "error")
-        for each in ("values", "standard_error", "strategy", "error", "reports")
+        np.array_equal(getattr(a, each), getattr(b, each), equal_nan=each not in WORDS)
+        for each in ("values", "standard_error", "confidence_interval", "error", "reports", *WORDS)
     )

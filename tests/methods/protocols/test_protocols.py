@@ -11,6 +11,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks.sources import KEY
 from ldp_kafka.methods.protocols import PROTOCOLS, Request, Trace
 from ldp_kafka.methods.step import SENT
+from ldp_kafka.methods.unstated import UNSTATED
 from tests.cases import cases
 from tests.depth import depth
 from tests.methods.protocols.streams import (
@@ -40,7 +41,13 @@ def test_a_trace_says_what_happened(name):
     assert trace.spent.dtype == np.int32
     assert (trace.spent[x < 0] == 0).all()
     assert ((trace.reports.sum(1) > 0) == (trace.spent.sum(0) > 0)).all()
-    assert np.isfinite(trace.standard_error).all() and (trace.standard_error >= 0).all()
+    told = trace.reports.sum(1) > 0
+    assert (trace.error_reason == np.where(told, "", "no_reports")).all()
+    for each in (trace.standard_error, trace.confidence_interval):
+        assert np.isfinite(each[told]).all() and np.isnan(each[~told]).all()
+    assert (trace.standard_error[told] > 0).all()
+    low, high = np.moveaxis(trace.confidence_interval[told], -1, 0)
+    assert (low >= 0).all() and (low <= high).all() and (high <= 1).all()
     looked = name in ADAPTIVE
     assert np.isnan(trace.dissimilarity).all() == (not looked)
     asked = trace.dissimilarity > trace.error
@@ -118,8 +125,9 @@ def test_shards_of_users_add_up_to_the_same_bytes(name):
             sums = merged(second, request.cost)
         released = coordinator.release(sums)
         assert released.strategy == whole.strategy[t]
-        assert np.array_equal(released.value, whole.values[t])
-        assert np.array_equal(released.standard_error, whole.standard_error[t])
+        alone = Trace.of([released], x.max() + 1, np.zeros((2, 1)), np.zeros((1, 2)), None)
+        for each in ("values", "standard_error", "confidence_interval"):
+            assert np.array_equal(getattr(alone, each)[0], getattr(whole, each)[t], equal_nan=True)
 
 
 @cases("name", ALL)
@@ -155,9 +163,9 @@ def test_a_coordinator_goes_on_from_what_was_saved(name, processed):
         assert np.array_equal(a[1:], b[1:], equal_nan=True) and a.request == b.request
         second = None if a.request is None or slot % 3 == 0 else sums
         found, other = plain.release(second), moved.release(second)
-        assert found.strategy == other.strategy
-        assert np.array_equal(found.value, other.value)
-        assert np.array_equal(found.standard_error, other.standard_error)
+        assert found.strategy == other.strategy and found.estimate.reason == other.estimate.reason
+        for each in ("value", "standard_error", "limits"):
+            assert np.array_equal(getattr(found.estimate, each), getattr(other.estimate, each))
         saved = json.loads(json.dumps(moved.saved(), allow_nan=False))
         moved = made(name, **switches).coordinator()
         moved.restore(saved)
@@ -225,40 +233,42 @@ def test_means_are_unbiased_with_any_oracle(name, oracle):
 
 @cases("name", ALL)
 def test_before_the_first_publication_the_middle_stands(name):
-    """Nobody has a value: the domain's midpoint, or equal frequencies, with all the error there can
-    be.
-    """
-    trace = run(name, np.full((50, 3), -1))
-    assert (trace.values == 1 / 3).all() and (trace.standard_error == 1 - 1 / 3).all()
-    assert (trace.strategy == "approximate").all()
-    trace = mean_of(name).run(np.full((50, 3), np.nan), lk.randomness.seeded(1))
-    assert (trace.values == 5.0).all() and (trace.standard_error == 10.0).all()
+    """Nobody has a value: the domain's midpoint, or equal frequencies, without an error."""
+    frequencies = run(name, np.full((50, 3), -1))
+    mean = mean_of(name).run(np.full((50, 3), np.nan), lk.randomness.seeded(1))
+    for trace, middle in ((frequencies, 1 / 3), (mean, 5.0)):
+        assert (trace.values == middle).all() and (trace.strategy == "approximate").all()
+        assert np.isnan(trace.standard_error).all() and np.isnan(trace.confidence_interval).all()
+        assert (trace.error_reason == "no_reports").all() and "no_reports" in UNSTATED
 
 
 @cases("name", ALL)
 def test_standard_errors_cover_what_moves(name):
-    """Of a share that swings, published or held: four of five intervals of 95 % at least, and on
-    average none is so wide that it says nothing.
-    """
+    """Of a share that swings, published or held, wherever an error is stated."""
     users, slots = 6_000, 80
     p = 0.3 + 0.1 * np.sin(0.08 * np.arange(slots))
     rng = np.random.default_rng(12)
     x = (rng.random((users, slots)) < p).astype(np.int64)
     trace = run(name, x, epsilon=3.0, window=5, categories=2)
-    z = (trace.values[:, 1] - x.mean(0)) / trace.standard_error[:, 1]
-    covered = np.abs(z[10:]) < 1.96
-    assert covered.mean() > 0.8, covered.mean()
-    assert np.median(trace.standard_error[10:, 1]) < 0.12
+    told = trace.error_reason == ""
+    assert told.sum() == (slots / 5 if name == "lsp" else slots)
+    low, high = trace.confidence_interval[told, 1].T
+    truth = x.mean(0)[told]
+    covered = (low <= truth) & (truth <= high)
+    assert covered.mean() > (0.87 if name == "lsp" else 0.9), covered.mean()
+    assert np.median(trace.standard_error[told, 1]) < 0.12
 
 
-@cases("name", ["lbu", "lpu", "lsp"])
-def test_what_is_held_has_the_error_of_the_moves_seen(name):
-    """Nobody has a value from slot 24 on: the error grows slot by slot, from the last one."""
+@cases("name", ALL)
+def test_of_a_slot_without_reports_no_error_is_stated(name):
+    """Nobody has a value from slot 24 on: what stands is released, and a jump cannot be seen."""
     x = stepping(4000, 40)
     x[:, 24:] = -1
     trace = run(name, x, epsilon=4.0)
-    held = trace.standard_error[24:, 0]
-    assert (np.diff(held) >= 0).all() and held[-1] > held[0] > 0
+    assert np.array_equal(trace.values[24:], np.tile(trace.values[23], (16, 1)))
+    assert (trace.error_reason[24:] == "no_reports").all()
+    assert np.isnan(trace.standard_error[24:]).all()
+    assert (trace.error_reason[:24] == "").sum() == (6 if name == "lsp" else 24)
 
 
 @cases("name", ALL)
@@ -291,6 +301,6 @@ def test_division_of_the_population_beats_division_of_the_budget():
         protocol = lk.protocol(name, epsilon=2.0, window=4, domain=(0.0, 8000.0), oracle=oracle)
         trace = protocol.run(x, lk.randomness.seeded(4))
         stated[name, oracle] = 1.96 * trace.standard_error.mean()
-    assert (
-        stated["lpu", "piecewise"] < stated["lpu", "square_wave"] < stated["lbu", "square_wave"] / 2
-    )
+    # it is half of it; what a sample cannot tell of skewed values adds 3 %
+    most = stated["lbu", "square_wave"] / 1.9
+    assert stated["lpu", "piecewise"] < stated["lpu", "square_wave"] < most

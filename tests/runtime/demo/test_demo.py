@@ -67,7 +67,11 @@ def test_releases_are_judged_against_the_truth(played):
     result = compare({slot: json.loads(text) for slot, text in releases.items()}, truth, first)
     assert (result.truth == truth).all()
     assert result.released.shape == truth.shape
-    assert np.allclose(result.low + result.half, result.released)
+    below, above = result.bars
+    inner = (result.low <= result.released) & (result.released <= result.high)
+    assert inner.mean() > 0.5
+    assert np.allclose((result.released - below)[inner], result.low[inner])
+    assert np.allclose((result.released + above)[inner], result.high[inner])
     assert result.inside.mean() > 0.5
     release = json.loads(releases[first])
     release |= {"value": None, "standard_error": None, "confidence_interval": None}
@@ -98,7 +102,7 @@ def test_the_demo_uses_the_best(monkeypatch):
         releases = {release["slot"]: release for release in map(_read, run.releases)}
         result = compare(releases, truth, source.first)
         assert result.inside.sum() >= 41
-        widths.append(result.half.mean())
+        widths.append((result.high - result.low).mean())
     assert widths[0] <= widths[1] / 2
     errors = {}
     for name in lk.methods.protocols.PROTOCOLS:

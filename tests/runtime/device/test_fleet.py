@@ -19,6 +19,7 @@ from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.topology import loads
 from tests.keys import KEY
+from tests.rounds import numbers
 from tests.runtime.device.fleet import Fleet
 from tests.runtime.device.lives import SLOT
 
@@ -105,9 +106,9 @@ def same(of, table, fleet):
     found = fleet.releases[:SLOTS]
     assert [release.slot for release in found] == list(range(START, START + SLOTS))
     said = np.array([np.atleast_1d(release.value) for release in found], float)
-    errors = np.array([np.atleast_1d(release.standard_error) for release in found], float)
+    errors = numbers([release.standard_error for release in found], trace.standard_error)
     np.testing.assert_allclose(said, trace.values.reshape(SLOTS, -1), rtol=1e-12)
-    np.testing.assert_allclose(errors, trace.standard_error.reshape(SLOTS, -1), rtol=1e-12)
+    np.testing.assert_allclose(errors, trace.standard_error, rtol=1e-12)
     assert len(fleet.left) == trace.reports.sum()
     assert not any(count for name, count in fleet.counts.items() if name.startswith("dead"))
     if protocol.adaptive:

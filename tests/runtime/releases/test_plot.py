@@ -111,6 +111,22 @@ def test_the_newest_distribution(tmp_path, drawn):
     assert "1970-01-01T02:00:00Z" in axis.get_title(loc="left")
 
 
+def test_a_distribution_that_is_held_without_an_error(tmp_path, drawn):
+    """Its bins are drawn, and no bars of length 0; so is a mean's value."""
+    without = {"standard_error": None, "confidence_interval": None, "error_reason": "no_reports"}
+    made = [
+        shares(1, [0.25, 0.75], statistic="distribution", edges=[0.0, 5.0, 20.0], **without),
+        release(1, 3.0, **without),
+        release(2, 4.0),
+    ]
+    plot(tmp_path / "x.png", made, HOUR, title="t", caption="c")
+    bins, mean = panels(drawn[0])
+    assert [bar.get_height() for bar in bins.patches] == [0.25, 0.75]
+    [lines] = mean.containers[0][2]
+    without, with_one = lines.get_segments()
+    assert without.size == 0 and with_one[:, 1].tolist() == [2.0, 6.0]
+
+
 def test_what_cannot_be_drawn(tmp_path, monkeypatch):
     """Said before anything is read, or with the file that it is about."""
     with pytest.raises(ConfigurationError, match="must end in png, svg, pdf"):

@@ -211,7 +211,7 @@ def test_the_command(meters, tmp_path, capsys):
     """A table; lines; files; what went wrong in a line, with code 2."""
     words = ["releases", str(meters), "--statistic", "mean", "--since", "1970-01-01"]
     assert main(words) == 0
-    assert "± 95 %" in capsys.readouterr().out
+    assert "95 % interval" in capsys.readouterr().out
     assert main([*words, "--json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["slot"] for each in found][:5] == [0, 1, 2, 3, 4]

@@ -62,7 +62,7 @@ def told_of(topology, values, there, noise, names):
     told = method.trace(
         np.pad(values, early), noise, present=np.pad(there, early), users=names, first_slot=opens
     )
-    return type(told)(FIRST, *(part[FIRST - opens :] for part in told[1:]))
+    return told.between(FIRST, FIRST - opens, len(told.values))
 
 
 def beside_the_method(topology, streams=5, slots=SLOTS):

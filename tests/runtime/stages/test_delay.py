@@ -121,6 +121,7 @@ def test_a_plan_says_what_is_hidden_and_what_it_costs():
     [spends] = [line for line in lines if line.startswith("spending")]
     assert spends.endswith("epsilon 2 for the value of each slot of a stream")
     assert not [line for line in lines if line.startswith("trust")]
-    [error] = [line for line in lines if line.startswith("error")]
-    assert "per_user" in error
+    error, none = [line for line in lines if line.startswith("error")]
+    assert "per_user: one release is off by" in error
+    assert "per_user: a release states none (mixed_slots)" in none
     assert topology.method.ledger.budget == 2_000_000

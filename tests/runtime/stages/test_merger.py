@@ -5,6 +5,7 @@ heard in.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -44,7 +45,9 @@ class Fed:
             sources,
             width,
             of_any_phase(
-                lambda slot, sums: [Record("releases", 0, None, json.dumps([slot, sums]).encode())]
+                lambda slot, sums, earlier: [
+                    Record("releases", 0, None, json.dumps([slot, sums]).encode())
+                ]
             ),
             "partials",
             "dead",
@@ -340,3 +343,26 @@ def test_waiting_slots_keep_few_ids():
     assert min(fed.state.sums.sample).slot == 1000 - SAMPLED
     assert len(fed.send((1, 999, None, None))) == 1000
     assert fed.state.sums.sample == {}
+
+
+def test_a_release_is_given_the_sums_of_the_slots_before_it():
+    """As many as it looks back, over slot shards and a state that was written and read again."""
+    given = []
+    for reread in (False, True):
+        fed, told = Fed(sources=1), {}
+        fed.merge = replace(
+            fed.merge,
+            looks_back=4,
+            release=lambda slot, sums, earlier, told=told: told.update({slot: earlier}) or [],
+        )
+        for slot in range(5, 15):
+            if reread:
+                fed.state = again(fed.merge, fed.state, fed.offset - 1)
+            fed.send((0, slot, 5, (slot, 1) if slot != 7 else None))
+        given.append(told)
+    assert given[0] == given[1]
+    for slot, earlier in given[0].items():
+        before = [at for at in range(max(5, slot - 4), slot) if at != 7]
+        assert earlier == {at: {0: [at, 1]} for at in before}
+    # and no more is kept than that
+    assert {slot // 3 for slot in fed.state.sums.kept} == {10 // 3, 12 // 3, 14 // 3}

@@ -131,7 +131,11 @@ class Merger:
             2,
             2,
             release
-            or (lambda slot, sums: [Record("r", 0, None, json.dumps([slot, sums]).encode())]),
+            or (
+                lambda slot, sums, earlier: [
+                    Record("r", 0, None, json.dumps([slot, sums]).encode())
+                ]
+            ),
             "partials",
             "dead",
             "f" * 32,
@@ -195,11 +199,11 @@ def test_one_id_in_two_phases_is_no_second_report():
 def test_todays_statistics_take_whatever_phase_a_slot_has():
     """Where it has several, their supports are added; None where nobody reported."""
     told = []
-    release = of_any_phase(lambda slot, sums: told.append((slot, sums)) or [])
-    release(5, {1: [3, 4]})
-    release(6, {0: [1, 2], 1: [3, 4]})
-    release(7, {})
-    assert told == [(5, [3, 4]), (6, [4, 6]), (7, None)]
+    release = of_any_phase(lambda *given: told.append(given) or [])
+    release(5, {1: [3, 4]}, {})
+    release(6, {0: [1, 2], 1: [3, 4]}, {5: {1: [3, 4]}})
+    release(7, {}, {6: {0: [1, 2], 1: [3, 4]}})
+    assert told == [(5, [3, 4], {}), (6, [4, 6], {5: [3, 4]}), (7, None, {6: [4, 6]})]
 
 
 def test_a_partial_of_the_old_form_is_a_dead_letter():

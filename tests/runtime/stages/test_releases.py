@@ -81,13 +81,10 @@ def test_a_mean_has_these_fields():
     )
     assert (body["statistic"], body["strategy"], body["reports"]) == ("mean", "sw_direct", 2)
     assert isinstance(body["value"], float)
-    assert body["confidence_interval"] == pytest.approx(
-        [
-            body["value"] - 1.96 * body["standard_error"],
-            body["value"] + 1.96 * body["standard_error"],
-        ],
-        rel=1e-4,
-    )
+    assert body["confidence_interval"] == [-10, 30]  # of two reports: cut to the domain
+    half = 1.959964 * body["standard_error"]
+    assert body["value"] - half < -10
+    assert body["value"] + half > 30
     assert body["guarantee"].keys() == GUARANTEE
     assert body["guarantee"] == topology().guarantee.as_json()
     assert (
@@ -111,7 +108,8 @@ def test_frequencies_are_lists():
         body["confidence_interval"][1],
         strict=True,
     ):
-        assert (low, high) == pytest.approx((value - 1.959964 * error, value + 1.959964 * error))
+        assert 0 <= low < value < high <= 1
+        assert high - low <= 2 * 1.959964 * error * (1 + 1e-6)
     assert sum(body["value"]) == pytest.approx(1)
     assert body["value"][0] > body["value"][1] > body["value"][2]
     assert (body["reports"], body["strategy"]) == (6, "lpu")
@@ -190,7 +188,7 @@ output: {{statistics: [frequencies]}}
     made = loader.loads(named(long))
     answers = np.random.default_rng(1).integers(0, many, 50_000)
     [record] = publisher(made).of_slot(10**6, made.method.mechanism.support(answers).tolist())
-    assert 800_000 < len(record.value) < 1_000_000
+    assert 750_000 < len(record.value) < 1_000_000
     with pytest.raises(TopologyError, match="must have shorter names"):
         loader.loads(named(long + 3))
 
@@ -220,12 +218,8 @@ def test_per_user_adds_a_pseudonym_and_a_reliability():
     assert (
         low["standard_error"] == high["standard_error"] == pytest.approx(made.method.single_error)
     )
-    assert low["confidence_interval"] == pytest.approx(
-        [
-            low["value"] - 1.959964 * low["standard_error"],
-            low["value"] + 1.959964 * low["standard_error"],
-        ]
-    )
+    ends = made.method.single_limits(made.method.released(np.array([0.0])))
+    assert low["confidence_interval"] == pytest.approx([float(end[0]) for end in ends])
     assert "user" not in crowd(made, 1, [0.5])[1]
     assert "reliability" not in crowd(made, 1, [0.5])[1]
 

@@ -34,7 +34,7 @@ class Kept:
         stage = Merge(
             sources,
             width,
-            lambda slot, sums: self.made.append((slot, sums)) or [],
+            lambda slot, sums, earlier: self.made.append((slot, sums)) or [],
             "partials",
             "dead",
             "f" * 32,

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods.delay import Closed
 from ldp_kafka.records import Release
-from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.wire.records import decode_json, encode_json
 from ldp_kafka.runtime.wire.user_releases import write_stream_releases, write_user_releases
 from ldp_kafka.statistics import Singles
 
@@ -64,6 +65,40 @@ def test_each_is_the_release_that_it_would_be_alone(shape, users):
         assert written[at] == json.dumps(expected, separators=(",", ":")).encode()
 
 
+def _closed(values, errors, reason=None):
+    low, high = Estimate(values, errors, 1).interval()
+    return Closed(7, *(np.asarray(part)[None] for part in (values, errors, low, high)), reason)
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_release_without_an_error_says_why(vectors):
+    """Of a user and of a stream; where an error is stated nothing is said."""
+    values = np.array([[1.5, np.nan], [2.5, 0.5]]) if vectors else np.array([1.5, 2.5])
+    found = Singles(values, np.full(values.shape, np.nan), 0.5, None, "mixed_slots")
+    common = _common(5, value=_plain(values[0].tolist()), error_reason="mixed_slots")
+    alone = replace(common, user="aa", reliability=0.5)
+    assert write_user_releases(_common, [5, 5], found, ["aa", "bb"])[0] == encode_json(alone)
+    if not vectors:
+        errors = np.array([np.nan, 1.0])
+        first, second = write_stream_releases(
+            _common(7), _closed(values, errors, "mixed_slots"), ["a", "b"]
+        )
+        said = replace(_common(7, value=1.5), user="a", error_reason="mixed_slots")
+        assert first == encode_json(said)
+        assert decode_json(json.loads(first)).error_reason == "mixed_slots"
+        assert b"error_reason" not in second
+
+
+def test_limits_are_written_as_they_are():
+    ends = np.array([0.25, 1.0]), np.array([3.0, 4.5])
+    found = Singles(np.array([1.5, 2.5]), np.ones(2), 0.5, ends)
+    written = write_user_releases(_common, [5, 5], found, ["aa", "bb"])
+    assert [json.loads(each)["confidence_interval"] for each in written] == [
+        [0.25, 3.0],
+        [1.0, 4.5],
+    ]
+
+
 def test_each_stream_s_is_the_release_that_it_would_be_alone():
     """Of any float, with an error or none, whatever the stream is called."""
     rng = np.random.default_rng(5)
@@ -74,7 +109,7 @@ def test_each_stream_s_is_the_release_that_it_would_be_alone():
     errors = np.abs(rng.permutation(values))
     errors[::3] = np.nan
     streams = [('"', "\\", "é", "a/b", "\n")[at % 5] + str(at) for at in range(len(values))]
-    written = write_stream_releases(_common(7), values, errors, streams)
+    written = write_stream_releases(_common(7), _closed(values, errors), streams)
     low, high = Estimate(values, errors, 1).interval()
     said = zip(values, errors, np.stack([low, high], axis=1).tolist(), streams, strict=True)
     for found, (value, error, interval, stream) in zip(written, said, strict=True):
@@ -92,9 +127,10 @@ def test_a_number_must_be_finite(wrong):
     with pytest.raises(ValueError, match="must be finite"):
         write_user_releases(_common, [1, 1], found, ["a", "b"])
     with pytest.raises(ValueError, match="must be finite"):
-        write_stream_releases(_common(1), found.values, np.ones(2), ["a", "b"])
+        write_stream_releases(_common(1), _closed(found.values, np.ones(2)), ["a", "b"])
 
 
 def test_an_error_may_be_unknown_and_not_infinite():
     with pytest.raises(ValueError, match="must be finite"):
-        write_stream_releases(_common(1), np.ones(2), np.array([1.0, np.inf]), ["a", "b"])
+        closed = Closed(1, np.ones((1, 2)), *[np.array([[1.0, np.inf]])] * 3)
+        write_stream_releases(_common(1), closed, ["a", "b"])

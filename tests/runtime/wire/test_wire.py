@@ -348,6 +348,23 @@ def test_columns_of_events_round_trip(rows):
     assert lk.decode(lk.encode(columns)) == [Event(*row) for row in rows]
 
 
+def test_a_part_of_the_users_is_written_alone():
+    """Of ids that were taken from others, or begin in the middle of their bytes."""
+    every = Ids.of(["m1", "ü€", "", "m2"])
+    for users in (every.take(np.array([2, 1])), Ids(every.data, every.offsets[1:3])):
+        times, values = np.arange(len(users)), np.zeros(len(users))
+        written = encode(Events(users, times, values))
+        assert written == encode(Events(Ids.of(users.texts()), times, values))
+
+
+@pytest.mark.parametrize("ends", [[0, 2], [0, 1, 2], [1, 2, 3]])
+def test_users_that_are_no_text_are_refused(ends):
+    """Who has one byte of a character of two."""
+    users = Ids(np.frombuffer("aü".encode(), np.uint8), np.array(ends))
+    with pytest.raises(ValueError, match="arrays"):
+        encode(Events(users, np.arange(len(users)), np.zeros(len(users))))
+
+
 def test_a_header_is_no_record():
     """Offset 0 of a topic of ours gives an empty list."""
     message = header("meters", FINGERPRINT, "f" * 32)
