@@ -235,7 +235,7 @@ class GaussianStream(UserLevel):
         at most sqrt(k) times as much (1 - r^k <= k (1 - r)). `FEWEST` differences tell it: in the
         first slots of a crowd the error is that of independent noise. Where other users take the
         place of all at once, their noise is new: for some slots that can be taken for a crowd that
-        moves, since nothing tells who has reported.
+        moves, since a collector is told no users.
         """
         means = [None if sums is None else self._mean(sums) for sums in (support, *past)]
         now, *before = [each if each and each.reports else None for each in means]
