@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -34,12 +35,14 @@ TABLES = (("perturb", "perturb"), ("collect", "collect"), ("collect", "merge"))
 
 
 class Planted:
-    """Values that nobody else has: in thousands, to six digits, each different."""
+    """Values that nobody else has: in hundreds, to fifteen digits, each different. Metrics are full
+    of digits: of ten thousand shorter values one would be in them by chance.
+    """
 
     def __init__(self) -> None:
         rnd = random.Random(20)
-        numbers = rnd.sample(range(100_000_000, 999_000_000), USERS * SLOTS + 3 * BAD)
-        self.values = [number / 1e6 for number in numbers]
+        numbers = rnd.sample(range(10**13, 10**14), USERS * SLOTS + 3 * BAD)
+        self.values = [(10 * number + rnd.randrange(1, 10)) / 1e12 for number in numbers]
         self.good = np.array(self.values[: USERS * SLOTS]).reshape(SLOTS, USERS)
         self.bad = self.values[USERS * SLOTS :]
 
@@ -56,16 +59,23 @@ class Planted:
 
     def words(self) -> set[bytes]:
         """Of each value the digits, with and without its point."""
-        return {word for v in self.values for word in (f"{v:.6f}".rstrip("0").encode(),)} | {
-            str(round(value * 1e6)).encode() for value in self.values
+        digits = {repr(value).encode() for value in self.values}
+        return digits | {word.replace(b".", b"") for word in digits}
+
+    def rounded(self) -> set[bytes]:
+        """The values to six places, cut and rounded."""
+        return {
+            f"{value + shift:.6f}".encode() for value in self.values for shift in (0.0, -0.5e-6)
         }
 
 
 def hits(
     places: dict[str, bytes], planted: Planted, bound: Callable[[np.ndarray], np.ndarray]
 ) -> dict[str, int]:
-    """How many of the patterns and words are in the bytes of each place."""
-    patterns, words = planted.patterns(bound), planted.words()
+    """How many of the patterns and words are in the bytes of each place, and how many numbers there
+    begin as a rounded value.
+    """
+    patterns, words, rounded = planted.patterns(bound), planted.words(), planted.rounded()
     lengths = sorted({len(word) for word in words})
     found = {}
     for name, held in places.items():
@@ -76,10 +86,10 @@ def hits(
             count += int(np.isin(usable.view(np.uint64), patterns).sum())
         for length in lengths:
             if len(data) >= length:
-                of_length = {word for word in words if len(word) == length}
                 windows = np.lib.stride_tricks.sliding_window_view(data, length)
                 digits = np.isin(windows, np.frombuffer(b"0123456789.", np.uint8)).all(axis=1)
-                count += sum(windows[at].tobytes() in of_length for at in np.flatnonzero(digits))
+                count += sum(windows[at].tobytes() in words for at in np.flatnonzero(digits))
+        count += sum(number[:10] in rounded for number in re.findall(rb"[0-9.]{10,}", held))
         found[name] = count
     return found
 
@@ -129,13 +139,13 @@ def feed_bad(flow: Flow, planted: Planted) -> None:
     for at in range(BAD):
         text, big, broken = planted.bad[3 * at : 3 * at + 3]
         for value in (
-            {"user": "u1", "value": f"{text:.6f}", "time": when},
+            {"user": "u1", "value": repr(text), "time": when},
             {"user": "u1", "value": [text], "time": when},
-            {"user": "u1", "value": big, "time": f"{big:.6f}"},
+            {"user": "u1", "value": big, "time": repr(big)},
             {"user": {"a": big}, "value": 1.0, "time": when},
         ):
             flow.put(at % 2, json.dumps(value).encode())
-        flow.put(at % 2, f'{{"user": "u1", "value": {broken:.6f}, "time": '.encode())
+        flow.put(at % 2, f'{{"user": "u1", "value": {broken!r}, "time": '.encode())
     flow.producer.flush(10)
 
 

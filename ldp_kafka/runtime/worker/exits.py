@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import os
+import sys
 import threading
 from collections import Counter
 from typing import Any, NoReturn
@@ -70,10 +72,22 @@ def leave(text: str) -> NoReturn:
 def gone(seconds: float, code: int) -> None:
     """End the process within so many seconds, whatever other threads still ask of a broker: its
     last line is written.
+
+    It ends before the interpreter is taken down. In that a client of librdkafka waits for its own
+    threads, and if they wait for a broker, no thread of Python's is left to end the process.
     """
     last = threading.Timer(seconds, os._exit, (code,))
     last.daemon = True
     last.start()
+    atexit.register(_leave_interpreter, code)
+
+
+def _leave_interpreter(code: int) -> None:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def standing() -> str:

@@ -197,17 +197,29 @@ def test_what_crashes_when_all_is_saved_is_no_failure(monkeypatch, finished, cod
     assert room.Worker._run(worker) == code
 
 
-def test_nothing_outlives_the_last_line_for_long():
-    """A thread that asks a broker which does not answer would: Python waits for those."""
-    code = """if True:
+def gone_with(line: str) -> int:
+    """The exit code of a process that has this about it when all it has to do is done."""
+    code = f"""if True:
         import time
         from concurrent.futures import ThreadPoolExecutor
         from ldp_kafka.runtime.worker.exits import gone
-        ThreadPoolExecutor().submit(time.sleep, 100)
+        class Client:
+            def __del__(self):
+                time.sleep(100)
+        {line}
         gone(0.2, 7)
     """
-    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
-    assert done.returncode == 7
+    return subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode
+
+
+def test_nothing_outlives_the_last_line_for_long():
+    """A thread that asks a broker which does not answer would: Python waits for those."""
+    assert gone_with("ThreadPoolExecutor().submit(time.sleep, 100)") == 7
+
+
+def test_no_client_outlives_the_last_line():
+    """One that hangs while the interpreter is taken down, where no other thread gets a turn."""
+    assert gone_with("client = Client()") == 7
 
 
 def crashed(*modules: str) -> BaseException:
