@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -36,5 +38,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(
-                pytest.mark.skip(reason="takes minutes or much memory: set LDP_KAFKA_LONG=1")
+                pytest.mark.skip(reason="needs minutes or much memory: set LDP_KAFKA_LONG=1")
             )
+
+
+_skipped: list[tuple[str, str]] = []
+"""Of each test and module: its id, and why it was skipped."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note why a test was skipped."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        _skipped.append((report.nodeid, report.longrepr[2].removeprefix("Skipped: ")))
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note why a module was."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        _skipped.append((report.nodeid, report.longrepr[2].removeprefix("Skipped: ")))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last how many were skipped for want of which thing, and write down which where
+    LDP_KAFKA_SKIPPED names a file: `pytest @FILE` runs them, where nothing is missing.
+    """
+    if hasattr(config, "workerinput") or not _skipped:
+        return
+    counts = Counter(why.partition(":")[0] for _, why in _skipped)
+    said = ", ".join(f"{number} {why}" for why, number in counts.most_common())
+    print(f"skipped, and why (-rs has the rest): {said}")
+    if file := os.environ.get("LDP_KAFKA_SKIPPED"):
+        ids = [name for name, why in _skipped if not why.startswith("needs minutes")]
+        Path(file).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")

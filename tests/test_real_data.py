@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real_data import needed
+from tests import needs
 
 ROOT = Path(__file__).parents[1]
 ON_DATA = "tests/methods/delay/test_errors_on_data.py"  # all of its tests, in every way of cases
@@ -22,14 +22,14 @@ def outcomes(folder, **more):
         [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-n", "0", ON_DATA],
         cwd=ROOT,
         env=os.environ
-        | {"LDP_KAFKA_DATA": str(folder), "LDP_KAFKA_REQUIRE_DATA": "0", "PYTHONPATH": str(ROOT)}
+        | {"LDP_KAFKA_DATA": str(folder), "LDP_KAFKA_REQUIRE": "0", "PYTHONPATH": str(ROOT)}
         | more,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    *_, last = done.stdout.splitlines()
+    [last] = re.findall(r"^(.*) in [\d.]+s", done.stdout, re.MULTILINE)
     return {how: int(number) for number, how in re.findall(r"(\d+) (\w+)", last)}, done.stdout
 
 
@@ -39,7 +39,7 @@ def test_they_skip_with_a_reason_and_fail_where_data_are_required(tmp_path):
     assert skipped.keys() == {"skipped"}, said
     assert f"no unemployment.csv in {tmp_path}" in said
     assert "set LDP_KAFKA_DATA to the folder" in said
-    failed, said = outcomes(tmp_path, LDP_KAFKA_REQUIRE_DATA="1")
+    failed, said = outcomes(tmp_path, LDP_KAFKA_REQUIRE="1")
     assert failed == {"failed": skipped["skipped"]}, said
 
 
@@ -48,8 +48,8 @@ def test_they_skip_with_a_reason_and_fail_where_data_are_required(tmp_path):
 )
 def test_a_missing_file_skips_or_fails(required, outcome, monkeypatch):
     """And what is no missing file is an error in any case."""
-    monkeypatch.setenv("LDP_KAFKA_REQUIRE_DATA", required)
-    with pytest.raises(outcome, match="no x"), needed():
+    monkeypatch.setenv("LDP_KAFKA_REQUIRE", required)
+    with pytest.raises(outcome, match="no x"), needs.data():
         raise FileNotFoundError("no x")
-    with pytest.raises(ValueError, match="else"), needed():
+    with pytest.raises(ValueError, match="else"), needs.data():
         raise ValueError("else")

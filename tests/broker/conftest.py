@@ -2,7 +2,7 @@
 
 ``kafka`` is the first of: a broker of the user's (LDP_KAFKA_BOOTSTRAP), a container (where a Docker
 engine answers), Maven's artefacts (where there is Java 17). With none of them the test is skipped,
-or fails where LDP_KAFKA_REQUIRE_BROKER=1.
+or fails where LDP_KAFKA_REQUIRE=1.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.jars import artefacts, java
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.brokers.ports import free_port
+from tests import needs
 
 IMAGE = "apache/kafka:4.3.1"
 
@@ -83,12 +84,8 @@ def need(version: str) -> None:
         java()
         artefacts(version)
     except (BrokerError, ConfigurationError) as error:
-        reason = (
-            f"no broker of the user's, no Docker engine, and no Kafka {version} from Maven: {error}"
-        )
-        if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+        how = f"none in LDP_KAFKA_BOOTSTRAP, no Docker, and no Kafka {version} from Maven: {error}"
+        needs.lacking("a broker", how)
 
 
 @contextmanager

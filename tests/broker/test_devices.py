@@ -196,7 +196,7 @@ def releases_of(topology, messages: list, ends: list[int]) -> set[bytes]:
     return {record.value for record in made if json.loads(record.value)["reports"]}
 
 
-def ends(process: subprocess.Popen) -> int | None:
+def ended(process: subprocess.Popen) -> int | None:
     """The exit code of one that was told to end; None where it has not after half a minute."""
     try:
         return process.wait(30)
@@ -324,7 +324,7 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         assert re.search(r'ldp_second_reports_total\{[^}]*role="collect"[^}]*\} 0\.0', shown)
         assert "perturb" not in (tmp_path / "collector.log").read_text()
         collector.send_signal(signal.SIGTERM)
-        assert ends(collector) == 0, (tmp_path / "collector.log").read_text()[-4000:]
+        assert ended(collector) == 0, (tmp_path / "collector.log").read_text()[-4000:]
     finally:
         fleet.close()
         if collector is not None and collector.poll() is None:

@@ -18,7 +18,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
-from tests import real_data
+from tests import needs
 from tests.broker.flow import KEY, Flow, Reader
 from tests.broker.flow import TEXT as flow_text
 from tests.depth import depth
@@ -39,7 +39,7 @@ def sliced(name: str, users: int, slots: int) -> tuple[np.ndarray, str]:
     """A series in slices, one a user, and the domain for the topology; the whole of it in the long
     run.
     """
-    with real_data.needed():
+    with needs.data():
         values = data.series(name)
     table = streams.slice_series(values, users)
     lo, hi = data.SERIES[name].domain

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from ldp_kafka.topology.helm import helm_values
+from tests import needs
 from tests.deploy.code_blocks import ROOT
 
 __all__ = [
@@ -106,9 +106,7 @@ def program() -> str:
     """
     wanted = os.environ.get("LDP_KAFKA_HELM")
     if wanted is None:
-        if (found := shutil.which("helm")) is None:
-            pytest.skip("helm is not installed: go install helm.sh/helm/v3/cmd/helm@latest")
-        return found
+        return needs.program("helm", how="go install helm.sh/helm/v3/cmd/helm@latest")
     path = Path(wanted)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name("lock").open("w") as lock:
@@ -116,7 +114,7 @@ def program() -> str:
     if not path.exists():
         log = path.with_name("log")
         why = log.read_text().strip().rpartition("\n")[2] if log.exists() else "nobody built it"
-        pytest.skip(f"no helm at {path}: {why}")
+        needs.lacking("helm", f"none at {path}: {why}")
     return wanted
 
 

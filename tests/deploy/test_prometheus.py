@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.metrics import Metrics, serve
 from ldp_kafka.runtime.brokers.ports import free_port
 from ldp_kafka.runtime.kafka.relayer import Shown
+from tests import needs
 from tests.metrics.test_families import output
 
 ROOT = Path(__file__).parents[2]
@@ -28,19 +27,12 @@ DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
 BOARD = json.loads((DOCKER / "grafana" / "dashboards" / "ldp-kafka.json").read_text())
 
 
-def program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        reason = f"{name} is not installed: apt-get install prometheus"
-        if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return found
+PROGRAMS = "apt-get install prometheus"
 
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    return program("promtool")
+    return needs.program("promtool", how=PROGRAMS)
 
 
 def check(*command: str) -> str:
@@ -162,7 +154,7 @@ def prometheus(workers, tmp_path) -> Iterator[str]:
     }
     (tmp_path / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
     command = [
-        program("prometheus"),
+        needs.program("prometheus", how=PROGRAMS),
         f"--config.file={tmp_path}/prometheus.yml",
         f"--storage.tsdb.path={tmp_path}/data",
         f"--web.listen-address=127.0.0.1:{port}",

@@ -5,7 +5,6 @@ the time that an end in order takes, and which role has the key.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from ldp_kafka.cli import cli
 from ldp_kafka.runtime.worker import exits, process
 from ldp_kafka.topology import load, loads, unset
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
+from tests import needs
 from tests.cases import cases
 from tests.deploy.code_blocks import ROOT, blocks
 
@@ -166,10 +166,7 @@ def test_the_examples_have_what_a_role_needs(role, monkeypatch):
 
 @pytest.fixture
 def analyze():
-    found = shutil.which("systemd-analyze")
-    if found is None:
-        pytest.skip("systemd-analyze is not installed: apt-get install systemd")
-    return found
+    return needs.program("systemd-analyze", how="apt-get install systemd")
 
 
 def copied(role, folder: Path, change=lambda text: text):

@@ -17,7 +17,7 @@ from ldp_kafka.evaluation.metrics import mean_error
 from ldp_kafka.methods import feedback
 from ldp_kafka.methods.shrinkage import debias
 from ldp_kafka.randomness import seeded
-from tests import real_data
+from tests import needs
 from tests.depth import depth
 
 SETTINGS = [(name, window) for name in ("volume", "c6h6") for window in (10, 30)]
@@ -28,7 +28,7 @@ REPETITIONS = {"volume": 16, "c6h6": 40}  # C6H6 has a fifth of the windows
 def _there():
     """The data are not part of this package."""
     for name in ("volume", "c6h6"):
-        with real_data.needed():
+        with needs.data():
             data.find(data.SERIES[name].file)
 
 

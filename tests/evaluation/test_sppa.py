@@ -7,7 +7,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.evaluation import sppa
-from tests import real_data
+from tests import needs
 
 STREAMS = ("trips", "volume", "c6h6")
 
@@ -17,7 +17,7 @@ def streams(request):
     """(users, slots) in [0, 1]."""
     if request.param == "trips":
         return sppa.trips(100, 120, seed=1)
-    with real_data.needed():
+    with needs.data():
         return sppa.real(request.param, 50, 120)
 
 
@@ -63,7 +63,7 @@ def test_soundness_costs(streams):
 @pytest.mark.parametrize("name", ["volume", "c6h6", "appliances"])
 def test_sppa_tells_velocity_best_on_real_series(name):
     """Figure 8, the order of its areas: SPPA, ETM, PeGaSus; the last no better than chance."""
-    with real_data.needed():
+    with needs.data():
         streams = sppa.real(name)
     s, e, p = sppa.monitoring(streams)
     assert (

@@ -11,7 +11,7 @@ import pytest
 from ldp_kafka.cli import main
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.tables import TABLES
-from tests import real_data
+from tests import needs
 
 
 def test_all_are_listed(capsys):
@@ -106,7 +106,7 @@ def test_without_the_data_sets_it_says_what_to_set(capsys, monkeypatch, tmp_path
 
 def test_quick_delay_windows_are_drawn(capsys, tmp_path):
     """One quick table from the data to its plots; the others' rows have tests of their own."""
-    with real_data.needed():
+    with needs.data():
         data.find("covid19_death.csv")
     name = "delay-clipping"
     assert main(["evaluate", name, "--quick", "--json", "--out", str(tmp_path)]) == 0

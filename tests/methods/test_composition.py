@@ -9,7 +9,6 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 
 from ldp_kafka.accounting import LifetimeLedger, State
 from ldp_kafka.accounting.composition import (
@@ -25,6 +24,7 @@ from ldp_kafka.accounting.composition import (
     zcdp_of_pure,
 )
 from ldp_kafka.errors import ConfigurationError
+from tests import needs
 from tests.cases import cases
 
 
@@ -127,6 +127,7 @@ def test_large_numbers_stay_numbers():
 
 def test_against_an_accountant():
     """Google's."""
+    pld = needs.package("dp_accounting.pld.privacy_loss_distribution")
     for sigma, reports, epsilon in ((5.0, 20, 1.0), (37.3, 100, 1.0)):
         theirs = (
             pld.from_gaussian_mechanism(sigma).self_compose(reports).get_delta_for_epsilon(epsilon)

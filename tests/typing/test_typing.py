@@ -15,6 +15,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.methods import DelayMethod
+from tests import needs
 from tests.cases import cases
 from tests.typing import calls, stubs
 
@@ -55,6 +56,7 @@ lk.Clint
 
 def checked(*files):
     """What mypy says of files, with the settings of the project: a line an error."""
+    needs.package("mypy")
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr

@@ -11,8 +11,8 @@ from ldp_kafka.evaluation.delay import all_methods, clipping, compared, paramete
 from ldp_kafka.evaluation.delay.compared import MIDPOINT, NAMES, OURS, errors, made, midpoint
 from ldp_kafka.evaluation.delay.limits import at_most
 from ldp_kafka.evaluation.delay.streams import STREAMS, Stream
+from tests import needs
 from tests.cases import cases
-from tests.real_data import needed
 
 SHORT = Stream("short", np.array([[0.0, 4.0, 8.0], [8.0, 4.0, 2.0]]), (0.0, 8.0), 2.0)
 
@@ -87,7 +87,7 @@ def test_published_has_the_authors_parameters():
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_streams_lie_in_their_public_domains(name):
-    with needed():
+    with needs.data():
         found = streams.stream(name)
     lo, hi = found.domain
     assert lo <= found.values.min() <= found.values.max() < hi

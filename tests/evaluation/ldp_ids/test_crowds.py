@@ -16,7 +16,7 @@ from ldp_kafka.evaluation.ldp_ids.crowds import (
     streams_of,
 )
 from ldp_kafka.evaluation.streams import binary, lns, sin
-from tests import real_data
+from tests import needs
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
@@ -55,7 +55,7 @@ def test_users_have_what_is_counted():
 
 
 def test_taxis_are_the_grid_and_its_quarters():
-    with real_data.needed():
+    with needs.data():
         data.find(REGIONS)
     regions, quarters = stream("taxi_regions"), stream("taxi_quarters")
     assert regions.users == quarters.users == TAXIS

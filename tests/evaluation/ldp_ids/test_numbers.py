@@ -8,7 +8,7 @@ import pytest
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.ldp_ids import means, meters, scale
-from tests import real_data
+from tests import needs
 
 
 def statements(claims):
@@ -63,7 +63,7 @@ def test_sw_direct_errs_as_its_law_says():
 
 @pytest.mark.parametrize("name", ["volume", "weights"])
 def test_real_streams_are_there(name):
-    with real_data.needed():
+    with needs.data():
         found = means.numbers(name, 1000)
     assert found.values.shape == (1000, 48)
     assert 0 <= found.values.min() <= found.values.max() <= found.domain[1]
@@ -72,7 +72,7 @@ def test_real_streams_are_there(name):
 def test_there_are_only_so_many_users():
     with pytest.raises(ConfigurationError, match="known"):
         means.numbers("meter", 10)
-    with real_data.needed():
+    with needs.data():
         data.find("volume_hourly_dedup.csv")
     with pytest.raises(ConfigurationError, match="users"):
         means.numbers("volume", 100_000)

@@ -11,9 +11,9 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.evaluation.data import series
+from tests import needs
 from tests.cases import cases
 from tests.depth import LONG, depth
-from tests.real_data import needed
 
 DOMAINS = {"unemployment": 700.0, "covid19_death": 30_000.0, "outpatient": 3e6}
 WIDTH = {"outpatient": 10_000.0}  # of a bucket; elsewhere 100
@@ -32,7 +32,7 @@ USUAL = {"contin_group": ("sum",), "discontin_group": ("sum",), "buc_order": ("s
 
 @cache
 def stream(name):
-    with needed():
+    with needs.data():
         return series(name)
 
 

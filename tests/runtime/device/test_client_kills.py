@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.runtime.device.lives import MEMORY
 
 ROOT = Path(__file__).parents[3]
@@ -26,10 +26,9 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def killer(tmp_path_factory):
     """The preloaded library."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if sys.platform != "linux" or compiler is None:
-        missing = pytest.fail if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1" else pytest.skip
-        missing("needs Linux and a C compiler")
+    if sys.platform != "linux":
+        needs.lacking("Linux", "a library is loaded before others, as it does")
+    compiler = needs.program("cc", "gcc", how="apt-get install gcc libc6-dev")
     made = tmp_path_factory.mktemp("killer") / "killer.so"
     subprocess.run(
         [

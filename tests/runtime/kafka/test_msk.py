@@ -14,8 +14,9 @@ import pytest
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.msk import CONFIG, problem, signed
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka, tokens_of
+from tests import needs
 
-signer = pytest.importorskip("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+signer = needs.package("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
 SECRET = "s3cret-of-amazon"
 REGION = {CONFIG: "region=eu-central-1"}
 MSK = {

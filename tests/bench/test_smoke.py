@@ -19,7 +19,7 @@ from tests.bench.measure import Figure, digits, ratio, table
 from tests.bench.window_loops import LOOPS
 from tests.cases import cases
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
