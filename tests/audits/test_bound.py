@@ -5,7 +5,6 @@ out.
 from __future__ import annotations
 
 import inspect
-import time
 from math import exp, inf, log
 from types import SimpleNamespace
 
@@ -69,6 +68,7 @@ def miscalibrated(name):
     return left < 0
 
 
+@pytest.mark.usefixtures("without_power")
 @pytest.mark.parametrize("name", CALIBRATION)
 def test_the_auditor_keeps_its_alpha(name):
     """It is wrong in at most three of ten audits where alpha is 0.3."""
@@ -119,6 +119,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.usefixtures("without_power")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_broken_auditors_are_found_out(mutant, monkeypatch):
     """By the calibration that the real one passes."""
@@ -133,17 +134,15 @@ def test_broken_auditors_are_found_out(mutant, monkeypatch):
 )
 def test_power(name, parameters, x0, x1, epsilon):
     """A loss of 1.3 times the claim is found from a million reports of each input, at a false-alarm
-    rate of 1e-6, in seconds; from two million at epsilon .1, where a million miss it in one of some
+    rate of 1e-6; from two million at epsilon .1, where a million miss it in one of some
     hundred runs.
     """
     reports = 10**6 if epsilon > 0.1 else 2 * 10**6
     strong = lk.mechanism(name, epsilon=1.3 * epsilon, **parameters)
-    start = time.monotonic()
     found = audit(strong, x0, x1, claimed=epsilon, reports=reports, alpha=SURE)
     assert found.violated
     assert found.alpha == SURE
     assert found.epsilon_lower <= 1.3 * epsilon
-    assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def accused(runs, reports):
     return sum(audited(names[i % len(names)], 1.0, reports).violated for i in range(runs))
 
 
+@pytest.mark.usefixtures("without_power")
 def test_sound_ones_are_not_accused():
     """As often as alpha allows, and at most one in twenty."""
     runs = depth(100, 400)
@@ -46,6 +47,7 @@ def test_sound_ones_are_not_accused():
     assert accused(runs, depth(4000, 100_000)) <= allowed
 
 
+@pytest.mark.usefixtures("without_power")
 def test_an_auditor_that_counts_what_it_learnt_from_accuses(monkeypatch):
     """The twin that the former finds out."""
     monkeypatch.setattr(bound, "halves_of", lambda *both: [(both, both)])
@@ -81,7 +83,7 @@ def test_values_of_a_set_in_no_order():
 
 
 @pytest.mark.parametrize(("part", "least", "most"), [(1.0, 0.95, 1.0), (0.25, 0.0, 0.5)])
-def test_the_power_is_what_it_says(part, least, most):
+def test_the_power_is_what_it_says(part, least, most, request):
     """A loss as large as stated is found with probability 95 %; of one that exceeds the claim by a
     quarter of that, less than half.
     """
@@ -94,6 +96,7 @@ def test_the_power_is_what_it_says(part, least, most):
     while stated.share < 1:  # one audit in fourteen guesses one input alone; a loss is of a share
         stated = audit(response(1.0), 0, 1, reports=reports).power[0]
     assert 1.1 < stated.loss < 1.4
+    request.getfixturevalue("without_power")
     strong = response(1 + part * (stated.loss - 1))
     found = sum(audit(strong, 0, 1, claimed=1.0, reports=reports).violated for _ in range(runs))
     assert binom.ppf(MILLIONTH, runs, least) <= found <= binom.isf(MILLIONTH, runs, most)

@@ -19,8 +19,9 @@ from tests.depth import depth
 
 ALARM = 1e-6  # of a right simulation, in all comparisons of this file together
 USERS, SLOTS, HERE = 800, 32, 0.9
-RUNS, SIMULATIONS = depth(120, 500), depth(480, 4000)
+RUNS, SIMULATIONS = depth(120, 500), depth(240, 4000)
 POWER = 0.999
+OF_TWINS = 120  # simulations
 
 
 class Setting(NamedTuple):
@@ -105,11 +106,9 @@ def over_users(setting):
 
 
 @cache
-def over_counts(setting):
+def over_counts(setting, runs=SIMULATIONS):
     made, generator = protocol(setting), np.random.default_rng()
-    return spreads(
-        [figures(simulate(made, counts(), generator, USERS)) for _ in range(SIMULATIONS)]
-    )
+    return spreads([figures(simulate(made, counts(), generator, USERS)) for _ in range(runs)])
 
 
 def away(one, other):
@@ -182,7 +181,7 @@ def noisier(mechanism):
 def test_a_broken_twin_is_told(setting, part, twin, monkeypatch):
     monkeypatch.setattr(simulation, "_LAWS", {})
     monkeypatch.setattr(simulation, part, twin)
-    assert told(setting, over_counts.__wrapped__(setting))
+    assert told(setting, over_counts.__wrapped__(setting, OF_TWINS))
 
 
 def test_bits_have_the_law_that_lists_them():
