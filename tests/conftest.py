@@ -27,8 +27,8 @@ if (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for processes of their own."""
-    return (os.cpu_count() or 1) + 1
+    """Two for each core, and one more: many tests wait for processes of their own."""
+    return 2 * (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

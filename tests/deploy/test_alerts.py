@@ -11,7 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.deploy.healthy import DAY, HOP, HOUR, SHAPES, Series, Shape, healthy, notation
-from tests.deploy.test_prometheus import check, program
+from tests import needs
+from tests.deploy.test_prometheus import PROGRAMS, check
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yml"
@@ -25,7 +26,7 @@ MINUTE = 60
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    return program("promtool")
+    return needs.program("promtool", how=PROGRAMS)
 
 
 class Fault(NamedTuple):
