@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -60,6 +61,7 @@ def cases(
         run.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[p for name, p in signature.parameters.items() if name not in wanted]
         )
+        run.cases = [_name(case) for case in every]  # type: ignore[attr-defined]
         return run
 
     return loop
@@ -76,6 +78,12 @@ def _case(names: list[str], value: Any) -> dict[str, Any]:
     if len(value) != len(names):
         raise ValueError(f"{len(value)} values for {names}")
     return dict(zip(names, value, strict=True))
+
+
+def _name(case: dict[str, Any]) -> str:
+    """As pytest would name it, without addresses in memory."""
+    values = (getattr(value, "__name__", None) or str(value) for value in case.values())
+    return "-".join(re.sub(r" at 0x[0-9a-f]+", "", value) for value in values)
 
 
 def _words(case: dict[str, Any]) -> str:

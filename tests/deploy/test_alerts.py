@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
-from tests.deploy.healthy import DAY, HOP, HOUR, SHAPES, Series, Shape, healthy, notation
 from tests import needs
+from tests.deploy.healthy import DAY, HOP, HOUR, SHAPES, Series, Shape, healthy, notation
 from tests.deploy.test_prometheus import PROGRAMS, check
 
 ROOT = Path(__file__).parents[2]
