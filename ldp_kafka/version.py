@@ -1,6 +1,6 @@
 """The version, once, and how the package is installed."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def install(extra: str) -> str:
@@ -9,7 +9,7 @@ def install(extra: str) -> str:
     Examples
     --------
     >>> install("plots")
-    "pip install '.[plots]' in a checkout, or 'ldp_kafka-0.1.0-py3-none-any.whl[plots]'"
+    "pip install '.[plots]' in a checkout, or 'ldp_kafka-0.2.0-py3-none-any.whl[plots]'"
     """
     wheel = f"ldp_kafka-{__version__}-py3-none-any.whl"
     return f"pip install '.[{extra}]' in a checkout, or '{wheel}[{extra}]'"

@@ -22,7 +22,7 @@ from ldp_kafka.runtime.worker.events_page import PAGE, written
 from ldp_kafka.runtime.worker.logs import Log
 
 FIELDS = {
-    "version": "0.1.0",
+    "version": "0.2.0",
     "fingerprint": "92299f65",
     "guarantee": "w-event, epsilon 4; protects values",
     "message": "it may read t.raw",
