@@ -250,7 +250,15 @@ def test_the_picture_is_true():
     high, low = (picture["probabilities"]((value,) * 3) for value in (1.0, 0.0))
     assert e * (1 - 1e-5) < high[1, 1, 1] / low[1, 1, 1] <= e
     assert "2.2 : 1" in (DOCS / "pages" / "guarantee.md").read_text("utf-8")
-    assert picture["files"]() == picture["files"]()  # the same bytes in each build
+    for name, content in picture["files"]().items():
+        assert content == picture["files"]()[name]  # the same bytes each time
+        shown = (picture["HERE"] / name).read_text("utf-8")
+        drawn = content.decode()
+        for each in (r"<!-- (.*?) -->", r"fill: (#\w+)", r"stroke: (#\w+)"):
+            assert re.findall(each, shown) == re.findall(each, drawn)
+        # another matplotlib may lay it out a little differently
+        where = [[*map(float, re.findall(r"-?\d+\.\d+", text))] for text in (shown, drawn)]
+        assert where[0] == pytest.approx(where[1], abs=2), name
 
 
 def test_sureness_is_what_the_table_says():
