@@ -314,7 +314,7 @@ class Release:
     value: Any
     """A number or a list; None without reports."""
     standard_error: Any
-    """What it covers depends on the statistic: see README, *Read the releases*."""
+    """What it covers depends on the statistic: see `deploy/docs/pages/reference/records.md`."""
     confidence_interval: Any
     """[low, high], 95 %; lists of them for lists."""
     reports: int

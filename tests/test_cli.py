@@ -31,6 +31,7 @@ from ldp_kafka.topology import load
 from ldp_kafka.version import __version__
 from tests.cases import cases
 
+PAGES = Path(__file__).parents[1] / "deploy" / "docs" / "pages"
 GOOD = """
 topology: meters
 input: {slot: 1h, user: $.u, value: $.v, time: $.t}
@@ -130,11 +131,11 @@ def test_help_and_version_are_light():
 def test_exit_codes_are_documented():
     """All that the code has, where one looks for them."""
     codes = {0, options.FAILED, options.WRONG, options.STOPPED, exits.RETRY, exits.HALT}
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    page = (PAGES / "how-to" / "operate.md").read_text()
     for text in (
         CliRunner().invoke(cli, ["--help"]).output,
         CliRunner().invoke(cli, ["run", "--help"]).output,
-        readme[readme.index("**Exit codes**") :][:700],
+        page[page.index("## Exit codes\n") :][:700],
     ):
         assert codes == {
             int(code) for code in re.findall(r"(?:^ +|: |; )(\d+) +[a-zC]", text, re.MULTILINE)
@@ -142,9 +143,10 @@ def test_exit_codes_are_documented():
 
 
 def test_messages_name_commands_that_exist():
-    """Whatever an error, a docstring or the README sends people to."""
+    """Whatever an error, a docstring, the README or a page sends people to."""
     root = Path(entry.__file__).parent
-    texts = [path.read_text() for path in (*root.rglob("*.py"), root.parent / "README.md")]
+    pages = (root.parent / "README.md", *PAGES.rglob("*.md"))
+    texts = [path.read_text() for path in (*root.rglob("*.py"), *pages)]
     named = {name for text in texts for name in re.findall(r"`ldp-kafka ((?:[a-z-]+ ?)+)", text)}
     known = {" ".join(path) for path in commands()}
     assert {"state rewind", "state inspect", "state verify"} <= {name.strip() for name in named}
@@ -155,12 +157,12 @@ def test_messages_name_commands_that_exist():
     }
 
 
-def test_completion_is_what_the_readme_says(tmp_path):
+def test_completion_is_what_the_page_says(tmp_path):
     """In bash it completes; for zsh and fish the script is printed that they are told to read."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    [line] = re.findall(r"`(eval \"[^`]*)`", readme)
-    assert "zsh_source" in readme
-    assert "fish_source" in readme
+    page = (PAGES / "how-to" / "own-topic.md").read_text()
+    [line] = re.findall(r"`(eval \"[^`]*)`", page)
+    assert "zsh_source" in page
+    assert "fish_source" in page
     program = tmp_path / "ldp-kafka"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ldp_kafka "$@"\n')
     program.chmod(0o700)
@@ -308,10 +310,9 @@ def test_validate_tries_messages(good, bad, tmp_path, capsys, monkeypatch):
         assert main([*ask, *wrong]) == 2
 
 
-def test_the_readme_tries_a_message(tmp_path):
+def test_the_page_tries_a_message(tmp_path):
     """With its own lines and its own topology, before there is a key or a broker."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-    steps = readme.partition("## Your own topic\n")[2].partition("\n## ")[0]
+    steps = (PAGES / "how-to" / "own-topic.md").read_text("utf-8").partition("\n## ")[0]
     (topology,) = re.findall(r"^```yaml\n(.*?)^```$", steps, re.MULTILINE | re.DOTALL)
     (lines,) = re.findall(r"^```sh\n([^`]*--sample[^`]*)```$", steps, re.MULTILINE)
     (tmp_path / "meters.yaml").write_text(topology)

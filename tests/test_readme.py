@@ -1,4 +1,4 @@
-"""What the READMEs say of the code in numbers and lists is what the code has."""
+"""What pages say of the code in numbers and lists is what the code has."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ from ldp_kafka.topology import loads
 from tests.broker.chaos import faults
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
+PAGES = ROOT / "deploy" / "docs" / "pages"
+GUARANTEE = (PAGES / "guarantee.md").read_text("utf-8")
+RUN = (PAGES / "how-to" / "run-it-for-real.md").read_text("utf-8")
 KEYS = (ROOT / "topologies" / "README.md").read_text("utf-8")
+
+
+def test_it_is_one_page():
+    """What does not fit is on the pages that it links."""
+    text = (ROOT / "README.md").read_bytes()
+    assert len(text.splitlines()) <= 230
+    assert len(text) <= 12_000
 
 
 def test_so_many_kinds_of_fault_are_injected():
     drawn = {*faults.ONE_NODE, *faults.THREE_NODES, *faults.LONG}
-    assert re.findall(r"(\d+)\s+kinds\s+of\s+fault", README) == [str(len(drawn))]
+    assert re.findall(r"(\d+)\s+kinds\s+of\s+fault", GUARANTEE) == [str(len(drawn))]
 
 
 @pytest.mark.parametrize("method", sorted(lk.PROTOCOLS))
@@ -38,7 +47,7 @@ output: {{statistics: [{statistic}]}}
     writes = "coordinate" in {role.name for role in made.flow.roles}
     assert writes == ((method, statistic) != ("lpu", "frequencies"))
     assert (made.flow.requests is not None) == (method in ("lbd", "lba", "lpd", "lpa"))
-    words = " ".join(README.split())
+    words = " ".join(RUN.split())
     assert "Others have none, nor has `lpu` over `categories`, whose releases `collect` writes" in (
         words
     )

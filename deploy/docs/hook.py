@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import picture
 import reference
 import sections
 from mkdocs.config.defaults import MkDocsConfig
@@ -43,13 +42,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Read the pages; add generated ones, the picture, and the repo's files that pages link."""
+    """Read the pages; add generated ones, and the repo's files that pages link."""
     found = {path.relative_to(HERE).as_posix(): path for path in HERE.rglob("*.md")}
     texts = {name: path.read_text("utf-8") for name, path in found.items()}
     pages = sections.Pages(ROOT, texts)
     rendered.clear()
     rendered.update({name: pages.render(name, text) for name, text in texts.items()})
-    made: dict[str, str | bytes] = {**generated, **picture.files()}
+    made: dict[str, str | bytes] = {**generated}
     for path in sorted(pages.copies):
         made[f"files/{path}"] = (ROOT / path).read_bytes()
     for path, content in made.items():

@@ -2,6 +2,9 @@
 
 A window of three slots, epsilon 1, and Duchi's mechanism, which reports one of two values. So there
 are eight outputs, and their probabilities are products of the mechanism's own weights.
+
+The files lie beside the page, where GitHub finds them. ``python deploy/docs/picture.py`` draws
+them.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import io
 from itertools import product
 from math import exp, prod
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -16,7 +20,9 @@ from matplotlib.figure import Figure
 
 import ldp_kafka as lk
 
-__all__ = ["files", "probabilities"]
+__all__ = ["HERE", "files", "probabilities"]
+
+HERE = Path(__file__).with_name("pages")
 
 EPSILON, WINDOW = 1.0, 3
 BEFORE, AFTER = (0.45, 0.6), (0.5, 0.35, 0.4)
@@ -45,7 +51,7 @@ def probabilities(values: tuple[float, ...]) -> dict[tuple[int, ...], float]:
 
 
 def files() -> dict[str, bytes]:
-    """The picture as SVG, for light and for dark pages, by its path on the site."""
+    """The picture as SVG, for light and for dark pages, by its path among the pages."""
     return {f"guarantee-{name}.svg": drawn(colours) for name, colours in PALETTES.items()}
 
 
@@ -105,3 +111,8 @@ def outputs(axes: Any, colours: dict[str, str]) -> None:
         yticks=(),
     )
     axes.margins(y=0.1)
+
+
+if __name__ == "__main__":
+    for name, content in files().items():
+        (HERE / name).write_bytes(content)

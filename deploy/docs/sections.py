@@ -1,9 +1,13 @@
 """Sections of the repo's own Markdown files on the site's pages: a sentence has one home.
 
 A page says ``<!-- include: README.md#try-it -->`` and gets that section without its heading, or
-``<!-- include: docker/README.md -->`` and gets the whole file. Headings sink below the page's own,
-and links between files become links between pages: to the page that includes what is meant, or to a
-copy of a file that is no page.
+``<!-- include: docker/README.md -->`` and gets the whole file. Headings sink below the page's own.
+The lines right below the comment, up to an empty one, are for readers of the page on GitHub, where
+nothing is included: they name the file, and are not on the site.
+
+Links are written as GitHub resolves them, in the repo's files and in pages. Those that leave the
+pages, or lead to them, become links between pages of the site: to the page that includes what is
+meant, or to a copy of a file that is no page.
 """
 
 from __future__ import annotations
@@ -16,9 +20,14 @@ from pathlib import Path
 
 from pymdownx.slugs import slugify
 
-__all__ = ["INCLUDE", "Pages", "headings", "section", "unfenced"]
+__all__ = ["FOLDER", "INCLUDE", "LINK", "Pages", "headings", "section", "unfenced"]
 
-INCLUDE = re.compile(r"^<!-- include: (?P<file>[^#\s]+)(?:#(?P<slug>\S+))? -->$", re.MULTILINE)
+FOLDER = "deploy/docs/pages"
+"""Where in the repo the pages are."""
+INCLUDE = re.compile(
+    r"^<!-- include: (?P<file>[^#\s]+)(?:#(?P<slug>\S+))? -->$(?P<instead>(?:\n\S.*)*)",
+    re.MULTILINE,
+)
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$")
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)[^)\s]+(?=\))")
@@ -96,6 +105,7 @@ class Pages:
 
     def render(self, page: str, text: str) -> str:
         """A page's Markdown with what it includes."""
+        text = self.translated(page, text)
         levels = [(number, level) for number, level, _ in headings(text)]
         own = {slug for _, _, slug in headings(text)}
 
@@ -112,21 +122,48 @@ class Pages:
 
         return INCLUDE.sub(included, text)
 
+    def translated(self, page: str, text: str) -> str:
+        """A page's own Markdown, with links out of the pages' folder made links of the site."""
+        file = f"{FOLDER}/{page}"
+
+        def link(found: re.Match[str]) -> str:
+            path = resolved(file, found[0].partition("#")[0])
+            return found[0] if inside(path) else self.target(page, file, found[0])
+
+        return "\n".join(
+            LINK.sub(link, line) if outside else line for _, line, outside in unfenced(text)
+        )
+
     def target(self, page: str, file: str, link: str) -> str:
         """A link of a repo's file as a link of the page that includes it."""
         path, _, anchor = link.partition("#")
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(file), path)) if path else file
+        path = resolved(file, path)
         home = self.homes.get((path, anchor))
-        if home is None:
+        if home is None and inside(path):
+            home = posixpath.relpath(path, FOLDER)
+            slugs = {slug for _, _, slug in headings(self.texts.get(home, ""))}
+            if home not in self.texts or (anchor and anchor not in slugs):
+                raise KeyError(f"{page}: there is no {path}#{anchor}, which {file} links")
+        elif home is None:
             if anchor or path.endswith(".md"):
                 raise KeyError(f"{page}: no page has {path}#{anchor}, which {file} links")
             if not (self.root / path).is_file():
                 raise KeyError(f"{page}: there is no file {path}, which {file} links")
             self.copies.add(path)
             home = f"files/{path}"
-        elif home == page and anchor:
+        if home == page and anchor:
             return f"#{anchor}"
         return posixpath.relpath(home, posixpath.dirname(page)) + (f"#{anchor}" if anchor else "")
+
+
+def resolved(file: str, path: str) -> str:
+    """The path in the repo of what a file links; its own where it links a place in itself."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(file), path)) if path else file
+
+
+def inside(path: str) -> bool:
+    """Whether a file of the repo is one of the pages."""
+    return path.startswith(f"{FOLDER}/")
 
 
 def sunk(text: str, by: int) -> str:

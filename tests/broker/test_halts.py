@@ -1,5 +1,6 @@
-"""Every row of the README's table of halts that `test_state_tools.py` and `test_supervisor.py` do
-not have, on a real broker: the worker ends, says which rule, and writes no report.
+"""Every line of the list of halts in how-to/operate.md that `test_state_tools.py` and
+`test_supervisor.py` do not have, on a real broker: the worker ends, says which rule, and writes no
+report.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""README's own lines, pasted into one shell: from a topology to releases on the embedded broker."""
+"""The lines of README and of how-to/own-topic.md, pasted into one shell: from a topology to
+releases on the embedded broker.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,21 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer
 
 from ldp_kafka.runtime.wire.codec import decode
 from ldp_kafka.topology import load
+from tests.deploy.code_blocks import ROOT, blocks
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+HERE = Path(__file__).relative_to(ROOT).as_posix()
 SLOTS, CLOSED = 24, 20  # in the file that is replayed, and at least released of them
 
 
-def blocks(language):
-    """The fenced blocks of README's steps, in their order."""
-    section = README.partition("## Your own topic\n")[2].partition("\n## ")[0]
-    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+def steps(page, language):
+    """The fenced blocks that a page leaves to this file, in their order."""
+    found = [each for each in blocks(ROOT / page) if each.language == language]
+    return [each.text for each in found if each.elsewhere == HERE]
 
 
 def shell(folder):
@@ -54,11 +58,12 @@ def means(address):
     return found
 
 
-def test_readme_is_pasted_line_by_line(tmp_path):
+@pytest.mark.parametrize("page", ["README.md", "deploy/docs/pages/how-to/own-topic.md"])
+def test_a_page_is_pasted_line_by_line(page, tmp_path):
     """Nothing blocks, nothing fails, and releases come that are right."""
-    (text,) = blocks("yaml")
+    (text,) = steps(page, "yaml")
     (tmp_path / "meters.yaml").write_text(text)
-    *lines, follow = (block for block in blocks("sh") if "activate" not in block)
+    *lines, follow = (block for block in steps(page, "sh") if "activate" not in block)
     assert follow.count(" --follow\n") == 1  # which ends with Ctrl-C
     shown = follow.replace(" --follow", "")
     script = f"set -e\n{''.join(lines)}head -1 run.log\nread -r\n{shown}kill %1\nwait\n"

@@ -211,6 +211,9 @@ def test_sections():
     [
         ("README.md#b", "../b/#b"),
         ("#b", "../b/#b"),
+        ("deploy/docs/pages/one/b.md", "../b/"),
+        ("deploy/docs/pages/one/b.md#two", "../b/#two"),
+        ("deploy/docs/pages/one/a.md#first", "#first"),
         ("#a", "#a"),
         ("pyproject.toml", "../files/pyproject.toml"),
     ],
@@ -228,7 +231,81 @@ def test_links_between_files_become_links_between_pages(link, found, tmp_path):
     assert pages.copies == ({"pyproject.toml"} if "toml" in link else set())
 
 
-@pytest.mark.parametrize("link", ["README.md#none", "other.md", "none.py"])
+@pytest.mark.parametrize(
+    ("link", "found"),
+    [
+        ("../../../../README.md#b", "b.md#b"),
+        ("../../../../README.md#a", "#a"),
+        ("../../../../pyproject.toml", "../files/pyproject.toml"),
+        ("b.md#none", "b.md#none"),  # MkDocs looks at links between pages
+        ("picture.svg#only-light", "picture.svg#only-light"),
+    ],
+)
+def test_links_of_a_page_are_as_github_resolves_them(link, found, tmp_path):
+    """Those out of the pages' folder change; those in code, and within the folder, stay."""
+    (tmp_path / "README.md").write_text("# Top\n\n## A\n\nx\n\n## B\n\nhere\n")
+    (tmp_path / "pyproject.toml").touch()
+    code = "```\n[x](../../../../README.md#b)\n```\n"
+    include = "<!-- include: README.md#a -->\nSee it.\n"
+    texts = {
+        "one/a.md": f"# One\n\n[x]({link})\n\n{code}\n{include}\nend\n",
+        "one/b.md": "# Two\n\n<!-- include: README.md#b -->\n",
+    }
+    text = SECTIONS["Pages"](tmp_path, texts).render("one/a.md", texts["one/a.md"])
+    assert text.startswith(f"# One\n\n[x]({found})\n\n{code}")
+    assert "See it." not in text  # which is for readers on GitHub
+    assert text.rstrip().endswith("x\n\nend")
+
+
+def test_what_is_included_is_named_on_github():
+    """Where a page has nothing of its own, a link below the comment leads to the text."""
+    folder = DOCS / "pages"
+    for page in folder.rglob("*.md"):
+        for found in SECTIONS["INCLUDE"].finditer(page.read_text("utf-8")):
+            target = os.path.relpath(ROOT / found["file"], page.parent)
+            anchor = f"#{found['slug']}" if found["slug"] else ""
+            assert found["instead"] == f"\nSee [{found['file']}]({target}{anchor}).", page
+
+
+# by the build of the site, of a docstring
+MADE = {"../python/classes.md#ldp_kafka.methods.protocols.base.Protocol"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted(ROOT.rglob("*.md"))
+        if not {"build", "node_modules"} & {*path.relative_to(ROOT).parts}
+        and not any(part[0] == "." for part in path.relative_to(ROOT).parts)
+    ],
+)
+def test_links_lead_somewhere_on_github(page):
+    """Each to a file of the repo, and to a heading that is in that file."""
+    text = (ROOT / page).read_text("utf-8")
+    outside = "\n".join(line for _, line, outside in SECTIONS["unfenced"](text) if outside)
+    for link in SECTIONS["LINK"].findall(re.sub(r"`[^`\n]*`", "``", outside)):
+        if link in MADE:
+            continue
+        path, _, anchor = link.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), link
+        assert file.resolve().is_relative_to(ROOT), link
+        if anchor and file.suffix == ".md":
+            there = SECTIONS["headings"](file.read_text("utf-8"))
+            assert anchor in {slug for _, _, slug in there}, link
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "README.md#none",
+        "other.md",
+        "none.py",
+        "deploy/docs/pages/none.md",
+        "deploy/docs/pages/a.md#none",
+    ],
+)
 def test_a_link_to_nothing_is_an_error(link, tmp_path):
     (tmp_path / "README.md").write_text(f"# Top\n\n## A\n\n[x]({link})\n")
     texts = {"a.md": "# One\n\n<!-- include: README.md#a -->\n"}
@@ -250,7 +327,15 @@ def test_the_picture_is_true():
     high, low = (picture["probabilities"]((value,) * 3) for value in (1.0, 0.0))
     assert e * (1 - 1e-5) < high[1, 1, 1] / low[1, 1, 1] <= e
     assert "2.2 : 1" in (DOCS / "pages" / "guarantee.md").read_text("utf-8")
-    assert picture["files"]() == picture["files"]()  # the same bytes in each build
+    for name, content in picture["files"]().items():
+        assert content == picture["files"]()[name]  # the same bytes each time
+        shown = (picture["HERE"] / name).read_text("utf-8")
+        drawn = content.decode()
+        for each in (r"<!-- (.*?) -->", r"fill: (#\w+)", r"stroke: (#\w+)"):
+            assert re.findall(each, shown) == re.findall(each, drawn)
+        # another matplotlib may lay it out a little differently
+        where = [[*map(float, re.findall(r"-?\d+\.\d+", text))] for text in (shown, drawn)]
+        assert where[0] == pytest.approx(where[1], abs=2), name
 
 
 def test_sureness_is_what_the_table_says():

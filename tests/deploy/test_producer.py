@@ -1,4 +1,4 @@
-"""README's own producer, run as it stands there against an embedded broker."""
+"""The producer of how-to/producers.md, run as it stands there against an embedded broker."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ldp_kafka.runtime.wire.events import event_reader
 from ldp_kafka.topology import loads
 from tests.deploy.code_blocks import ROOT
 
-PAGE = (ROOT / "README.md").read_text("utf-8")
-SECTION = PAGE.partition("## Your own topic\n")[2].partition("\n## ")[0]
+PAGES = ROOT / "deploy" / "docs" / "pages" / "how-to"
 FIRST_LINE = "embedded broker: {}, in this process; it keeps nothing when it ends\n"
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+def blocks(page, language):
+    text = (PAGES / page).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def topology(monkeypatch):
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY_FILE", "edge.key")
-    (text,) = blocks("yaml")
+    (text,) = blocks("own-topic.md", "yaml")
     return loads(text)
 
 
@@ -40,7 +40,7 @@ def written(topology, tmp_path, monkeypatch):
         broker.create_topic(topology.input.topic, partitions)
         (tmp_path / "run.log").write_text(FIRST_LINE.format(broker.bootstrap_servers))
         found = {}
-        for block in blocks("python"):
+        for block in blocks("producers.md", "python"):
             exec(block, found)
         assert not len(found["producer"])
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})

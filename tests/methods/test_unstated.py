@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ldp_kafka.methods.unstated import UNSTATED
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "deploy" / "docs" / "pages" / "reference" / "records.md"
 
 
-def test_the_readme_has_a_row_for_each_word():
-    text = README.read_text("utf-8")
+def test_the_page_has_a_row_for_each_word():
+    text = PAGE.read_text("utf-8")
     table = text.partition("<!-- begin reasons -->\n")[2].partition("<!-- end reasons -->")[0]
     rows = "".join(f"| `{word}` | {UNSTATED[word]} |\n" for word in sorted(UNSTATED))
     assert table == f"| `error_reason` | why no error is stated |\n|---|---|\n{rows}"

@@ -1,5 +1,5 @@
-"""What users see of the mistakes that they make in their first topology: README's, changed in one
-place. `test_loader` has what else a file may hold.
+"""What users see of the mistakes that they make in their first topology: that of
+how-to/own-topic.md, changed in one place. `test_loader` has what else a file may hold.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.methods.asked import names
 from tests.cases import cases
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "deploy" / "docs" / "pages" / "how-to" / "own-topic.md"
 
 # (what somebody did, what stood there, what stands there now, what `validate` says of meters.yaml)
 MISTAKES = [
@@ -409,8 +409,8 @@ MISTAKES = [
 
 @pytest.fixture(scope="module")
 def block():
-    """The topology of README's first steps, without its comments."""
-    blocks = re.findall(r"```yaml\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    """The topology of how-to/own-topic.md, without its comments."""
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (found,) = (each for each in blocks if each.startswith("topology: smart-meters "))
     return re.sub(r" +#.*", "", found).replace("${LDP_KAFKA_BOOTSTRAP:-embedded}", "localhost:9092")
 

@@ -204,12 +204,12 @@ def test_devices_that_are_asked():
     assert made.layout != loads(text.replace("hold: 3", "hold: 4")).layout
 
 
-def test_the_readme_names_what_there_is():
+def test_the_page_names_what_there_is():
     """Its example's topology, and the names in it."""
     import ldp_kafka as lk
 
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    section = readme.partition("## Devices without a raw topic")[2].partition("\n## ")[0]
+    pages = Path(__file__).parents[2] / "deploy" / "docs" / "pages"
+    section = (pages / "how-to" / "devices.md").read_text().partition("\n## ")[0]
     assert "source: devices" in section
     for name in ("Client", "AsyncClient"):
         assert f"lk.{name}" in section and name in lk.__all__ and hasattr(lk, name)

@@ -279,10 +279,11 @@ def test_a_hold_that_a_restart_outlasts(slot, hold, warned):
     assert len(found) == warned
 
 
-def test_the_topology_of_the_readme():
+def test_the_topology_of_the_page():
     """It loads as it stands there, and is planned."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    (text,) = [one for one in re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL) if "hold" in one]
+    pages = Path(__file__).parents[2] / "deploy" / "docs" / "pages"
+    page = (pages / "how-to" / "choose-a-method.md").read_text("utf-8")
+    (text,) = [one for one in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "hold" in one]
     found = plan(loads(text), 3000)
     assert found.rounds.second > 0
     assert found.comparison.take in ALL

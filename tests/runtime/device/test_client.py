@@ -735,16 +735,13 @@ def test_the_async_twin(tmp_path):
         asyncio.run(wrong())
 
 
-def test_the_readmes_example_runs(tmp_path, monkeypatch):
+def test_the_pages_example_runs(tmp_path, monkeypatch):
     """As it is written there, against the embedded broker: one report, which the
     collector counts.
     """
-    readme = (Path(lk.__file__).parents[1] / "README.md").read_text()
-    code = (
-        readme.partition("## Devices without a raw topic")[2]
-        .partition("```python\n")[2]
-        .partition("```")[0]
-    )
+    pages = Path(lk.__file__).parents[1] / "deploy" / "docs" / "pages"
+    page = (pages / "how-to" / "devices.md").read_text()
+    code = page.partition("```python\n")[2].partition("```")[0]
     assert "lk.Client(" in code
     monkeypatch.chdir(tmp_path)
     with EmbeddedBroker() as broker:

@@ -233,10 +233,10 @@ def test_the_command(meters, tmp_path, capsys):
         assert said in capsys.readouterr().err
 
 
-def test_the_readme(meters, tmp_path, monkeypatch, capsys):
+def test_the_page(meters, tmp_path, monkeypatch, capsys):
     """Its lines, but for those without an end, and its Python."""
-    page = (Path(__file__).parents[3] / "README.md").read_text()
-    section = page[page.index("## Read the releases") :].partition("\n## ")[0]
+    pages = Path(__file__).parents[3] / "deploy" / "docs" / "pages"
+    section = (pages / "how-to" / "read-releases.md").read_text()
     [lines, *_] = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     (tmp_path / "meters.yaml").write_text(meters.read_text())
     monkeypatch.chdir(tmp_path)
@@ -252,7 +252,7 @@ def test_the_readme(meters, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     [code] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     found = {}
-    exec(compile(code, "README.md", "exec"), found)
+    exec(compile(code, "read-releases.md", "exec"), found)
     assert "mean" in capsys.readouterr().out
     assert found["table"].num_rows
 
