@@ -31,17 +31,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked ``long`` unless LDP_KAFKA_LONG=1."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip tests that are marked ``long`` or ``papers`` where they are not asked for."""
     if LONG:
         return
+    asked = config.option.markexpr
     for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(
-                pytest.mark.skip(reason="needs minutes or much memory: set LDP_KAFKA_LONG=1")
-            )
+        for mark, how in TIERS.items():
+            if item.get_closest_marker(mark) and mark not in asked:
+                item.add_marker(pytest.mark.skip(reason=f"needs {LATER}: {how}"))
 
 
+LATER = "minutes or much memory"
+TIERS = {"long": "set LDP_KAFKA_LONG=1", "papers": "poe papers"}
 _skipped: list[tuple[str, str]] = []
 """Of each test and module: its id, and why it was skipped."""
 
@@ -68,5 +70,5 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     said = ", ".join(f"{number} {why}" for why, number in counts.most_common())
     print(f"skipped, and why (-rs has the rest): {said}")
     if file := os.environ.get("LDP_KAFKA_SKIPPED"):
-        ids = [name for name, why in _skipped if not why.startswith("needs minutes")]
+        ids = [name for name, why in _skipped if not why.startswith(f"needs {LATER}")]
         Path(file).write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")

@@ -21,6 +21,8 @@ from ldp_kafka.evaluation.ldp_ids.simulation import Crowd
 from tests.cases import cases
 from tests.depth import depth
 
+pytestmark = pytest.mark.papers
+
 
 @cache
 def printed():
