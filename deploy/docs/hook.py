@@ -32,9 +32,17 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             return {title: filled(below) for title, below in entry.items()}
         return entry
 
+    def listed(question: str, paths: list[str]) -> list[Any]:
+        return [{question: paths}] if question else paths
+
     def spread(entry: Any) -> list[Any]:
         if isinstance(entry, str) and entry.endswith("/"):
-            return [path for path in generated if path.startswith(entry)]
+            found = reference.grouped(entry.split("/")[-2])
+            return [
+                one
+                for question, names in found.items()
+                for one in listed(question, [f"{entry}{name}.md" for name in names])
+            ]
         return [filled(entry)]
 
     config.nav = filled(config.nav)

@@ -16,6 +16,10 @@ from ldp_kafka import metrics
 from ldp_kafka.cli import cli
 from ldp_kafka.errors import Dropped, Reason
 from ldp_kafka.evaluation.coverage.streams import STREAMS
+from ldp_kafka.methods.segments import Segmented
+from ldp_kafka.methods.split import Split
+from ldp_kafka.methods.timed import Timed
+from ldp_kafka.methods.user_level import UserLevel
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.schema import schema
 
@@ -28,6 +32,17 @@ REGISTRIES: dict[str, dict[str, Any]] = {
     "statistics": STATISTICS,
 }
 """Folders of the reference, with a page for each name."""
+QUESTIONS: dict[str, tuple[tuple[str, type], ...]] = {
+    "methods": (
+        ("When was a value taken?", Timed),
+        ("A user's whole stream", UserLevel),
+        ("Windows that may be late", lk.DelayMethod),
+        ("Vectors", Split),
+        ("One report for a segment", Segmented),
+        ("Every slot of a window", lk.Method),
+    )
+}
+"""Of a registry, the base class that answers each; the first that fits decides."""
 COVERAGE = Path(__file__).with_name("coverage.md")
 KINDS: tuple[type, ...] = (lk.Method, lk.DelayMethod, lk.Protocol)
 # what a name's page has of its class: members are those of the base class, which has a page
@@ -59,12 +74,27 @@ def documented(made: Any) -> str:
     return f"::: {made.__module__}.{made.__qualname__}"
 
 
+def grouped(kind: str) -> dict[str, list[str]]:
+    """The names of a registry by the question that they answer, in the order of `QUESTIONS`; of a
+    registry without questions all, under an empty one.
+    """
+    found: dict[str, list[str]] = {question: [] for question, _ in QUESTIONS.get(kind, ())}
+    for name, made in REGISTRIES[kind].items():
+        bases = ((q, base) for q, base in QUESTIONS.get(kind, ()) if issubclass(made, base))
+        found.setdefault(next(bases, ("", object))[0], []).append(name)
+    return found
+
+
 def registered(kind: str) -> str:
-    """The names of a registry, each with the first sentence about it."""
-    rows = [
-        (f"[`{name}`]({name}.md)", first_sentence(made)) for name, made in REGISTRIES[kind].items()
-    ]
-    return table(("name", "what it is"), rows)
+    """The names of a registry, each with the first sentence about it: a table for a question."""
+    parts = []
+    for question, names in grouped(kind).items():
+        rows = [
+            (f"[`{name}`]({name}.md)", first_sentence(REGISTRIES[kind][name])) for name in names
+        ]
+        head = f"### {question}\n\n" if question else ""
+        parts.append(head + table(("name", "what it is"), rows))
+    return "\n\n".join(parts)
 
 
 def first_sentence(made: Any) -> str:

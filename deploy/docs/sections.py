@@ -142,7 +142,8 @@ class Pages:
         if home is None and inside(path):
             home = posixpath.relpath(path, FOLDER)
             slugs = {slug for _, _, slug in headings(self.texts.get(home, ""))}
-            if home not in self.texts or (anchor and anchor not in slugs):
+            picture = not path.endswith(".md") and (self.root / path).is_file()
+            if (home not in self.texts and not picture) or (anchor and anchor not in slugs):
                 raise KeyError(f"{page}: there is no {path}#{anchor}, which {file} links")
         elif home is None:
             if anchor or path.endswith(".md"):

@@ -4,17 +4,15 @@ alone.
 A certificate bounds the loss from above, for the mechanism that its author had in mind; an audit
 bounds it from below, for the code that runs. Where the two cross, one is wrong.
 
-==================  ==============================================================================
-`audit`             a mechanism or a function, and two inputs: its law's supports, its formula's
-                    preimages, and the black box
-`audit_reports`     two sets of reports, wherever they come from: the black box, which also looks
-                    at last bits
-`audit_bits`        two sets of packed bits: which bit tells
-`low_bits`          the last bits of float64 alone
-`preimage_attack`   which floats a textbook formula can produce from each input
-`compare_laws`      exact laws: are the same reports possible?
-`compare_supports`  reports: are the same ones possible?
-==================  ==============================================================================
+- `audit`: a mechanism or a function, and two inputs: its law's supports, its formula's preimages,
+  and the black box
+- `audit_reports`: two sets of reports, wherever they come from: the black box, which also looks at
+  last bits
+- `audit_bits`: two sets of packed bits: which bit tells
+- `low_bits`: the last bits of float64 alone
+- `preimage_attack`: which floats a textbook formula can produce from each input
+- `compare_laws`: exact laws: are the same reports possible?
+- `compare_supports`: reports: are the same ones possible?
 
 A million reports of each input nearly always show a loss of 1.2 where 1 is claimed, where the loss
 is on outputs of probability 1e-3 or more. Of rows they show a loss in sums of the columns' log

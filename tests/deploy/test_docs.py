@@ -216,11 +216,14 @@ def test_sections():
         ("deploy/docs/pages/one/a.md#first", "#first"),
         ("#a", "#a"),
         ("pyproject.toml", "../files/pyproject.toml"),
+        ("deploy/docs/pages/picture.svg", "../picture.svg"),
     ],
 )
 def test_links_between_files_become_links_between_pages(link, found, tmp_path):
     (tmp_path / "README.md").write_text(f"# Top\n\n## A\n\n[x]({link})\n\n## B\n\nhere\n")
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "deploy/docs/pages").mkdir(parents=True)
+    (tmp_path / "deploy/docs/pages/picture.svg").touch()
     texts = {
         "one/a.md": "# One\n\n## First\n\n<!-- include: README.md#a -->\n",
         "one/b.md": "# Two\n\n<!-- include: README.md#b -->\n",
