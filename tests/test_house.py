@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -141,8 +142,15 @@ def imports(path):
     return found
 
 
-IMPORTS = [one for path in FILES for one in imports(path)]
-OURS = [one for one in IMPORTS if one.module.split(".")[0] == "ldp_kafka"]
+@cache
+def all_imports():
+    """Of every file: read once, and not while tests are collected."""
+    return [one for path in FILES for one in imports(path)]
+
+
+def of_ours():
+    """Imports of our own modules."""
+    return [one for one in all_imports() if one.module.split(".")[0] == "ldp_kafka"]
 
 
 def room_of(file):
@@ -179,7 +187,7 @@ def test_imports_go_down():
     """
     wrong = [
         one
-        for one in OURS
+        for one in of_ours()
         if not one.typing
         and stranger(room_of(one.file), target(one.module))
         and not (one.lazy and room_of(one.file) in FRONT)
@@ -203,7 +211,7 @@ def test_imports_go_down_inside_the_runtime():
     <- kafka <- worker, tools, device, replay, releases, sample <- demo, status; imports in
     functions and for types too.
     """
-    inside = [one for one in OURS if room_of(one.file) == "runtime"]
+    inside = [one for one in of_ours() if room_of(one.file) == "runtime"]
     found = {
         (inner(Path(one.file).parts), inner(one.module.split(".")[1:])): one
         for one in inside
@@ -234,7 +242,7 @@ def test_only_the_front_imports_upward_lazily():
     """And types may not be borrowed from above either, but by the front."""
     wrong = [
         one
-        for one in OURS
+        for one in of_ours()
         if one.typing
         and stranger(room_of(one.file), target(one.module))
         and room_of(one.file) not in FRONT
@@ -246,7 +254,7 @@ def test_the_worker_is_for_the_runner_only():
     """What imports Faust is loaded by whoever starts a worker, when it starts one."""
     users = [
         one
-        for one in OURS
+        for one in of_ours()
         if one.module.startswith("ldp_kafka.runtime.worker.app")
         and not one.file.startswith("runtime/worker/")
     ]
@@ -259,7 +267,7 @@ def test_third_parties_stay_where_they_belong():
     """
     theirs = [
         one
-        for one in IMPORTS
+        for one in all_imports()
         if one.module.split(".")[0] not in {*sys.stdlib_module_names, "ldp_kafka"}
     ]
     wrong = [
