@@ -3,7 +3,8 @@ change of the noise.
 
 `same_bytes.json` holds, for every shipped topology and every method, digests of the fingerprint,
 the reports, the releases and the dead letters of one raw log with late, bad and repeated events in
-it. Numbers of releases are compared to `DIGITS` digits: what is made of reports goes through BLAS,
+it; and for every row of `shapes.SHAPES` those of each topic and of each state that a stage writes.
+Numbers of releases are compared to `DIGITS` digits: what is made of reports goes through BLAS,
 whose last bit differs between processors; what draws noise does not. Record it anew, after a change
 that is meant to change them, with ``python -m tests.runtime.test_same_bytes``.
 """
@@ -11,98 +12,28 @@ that is meant to change them, with ``python -m tests.runtime.test_same_bytes``.
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ldp_kafka.records import Report, Tick
+from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
-from ldp_kafka.runtime.stages.collect_devices import partition_of
-from ldp_kafka.runtime.wire.codec import decode, encode
+from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import load, loads
+from tests.runtime.shapes import SHAPES, relayed, sealed, shaped
 from tests.runtime.test_methods import STREAMS, streams_of, topology_of
+from tests.runtime.written import START, digest, of_devices, said, untidy
 
 FILE = Path(__file__).with_name("same_bytes.json")
 SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
 DEVICES = ("sw_direct", "capp", "lpu", "grr_direct")
 KEY = bytes(range(32))
-START, USERS, SLOTS = 1_700_000_000_000, 60, 16
-DIGITS = 8
-BAD = [
-    b"",
-    b"not json",
-    b'{"value": NaN}',
-    b"{}",
-    b"[1, 2]",
-    b"\xff\xff\xff\xff junk",
-    b'{"user": 3, "value": "x", "time": -1}',
-]
-
-
-def untidy(log: Sequence[Sequence[Message]], first: int) -> list[list[Message]]:
-    """The same log with messages that come twice, late, too early by their own record's clock, or
-    not readable.
-    """
-    dice, made = random.Random(11), []
-    for messages_ in log:
-        values: list[tuple[int, bytes | None]] = []
-        for at, message in enumerate(messages_):
-            values.append((-1, message.value))
-            if dice.random() < 0.15:
-                values.append((-1, message.value))
-            if dice.random() < 0.1:
-                values.append((-1, dice.choice(BAD)))
-            if dice.random() < 0.1:
-                values.append((-1, messages_[dice.randrange(at + 1)].value))
-            if dice.random() < 0.05:
-                values.append(
-                    (START - 10 * 86_400_000, messages_[min(at + 3, len(messages_) - 1)].value)
-                )
-        values.append((-1, None))
-        made.append([Message(first + at, stamp, value) for at, (stamp, value) in enumerate(values)])
-    return made
-
-
-def rounded(number: str) -> float:
-    """A number of a release."""
-    return float(f"{float(number):.{DIGITS}g}")
-
-
-def digest(records: Sequence[local.Record], releases: str | None = None) -> str:
-    """Of records in their order, keys, headers and places included; ``releases`` is their topic."""
-    whole = sha256()
-    for record in records:
-        parts = [
-            record.topic.encode(),
-            str(record.partition).encode(),
-            record.key or b"-",
-            record.value
-            if record.topic != releases
-            else json.dumps(json.loads(record.value, parse_float=rounded)).encode(),
-        ]
-        parts += [part for name, value in record.headers for part in (name.encode(), value)]
-        for part in parts:
-            whole.update(len(part).to_bytes(8, "big") + part)
-    return whole.hexdigest()[:32]
-
-
-def said(topology, run: local.Run) -> dict[str, object]:
-    """All that is compared of a run."""
-    return {
-        "fingerprint": topology.fingerprint,
-        "reports": [digest(part) for part in run.reports],
-        "releases": digest(run.releases, topology.releases_topic),
-        "dead_letters": digest(run.dead_letters),
-        "made": [sum(map(len, run.reports)), len(run.releases), len(run.dead_letters)],
-    }
+USERS, SLOTS = 60, 16
 
 
 def shipped(path: Path) -> dict[str, object]:
@@ -193,31 +124,11 @@ def devices(name: str) -> dict[str, object]:
     text = topology_text(name)
     mine = loads(text, "t.yaml")
     assert mine.fingerprint == topology.fingerprint
-    logs: list[list[bytes]] = [[], []]
-    dice = random.Random(13)
-    singles = [one for part in run.reports for record in part for one in decode(record.value)]
-    for one in sorted(singles, key=lambda one: (one.slot, one.id)):
-        at = partition_of(bytes.fromhex(one.id), 2)
-        logs[at].append(encode(one))
-        if dice.random() < 0.2:
-            logs[at].append(dice.choice(logs[at]))
-        if dice.random() < 0.1:
-            logs[at].append(dice.choice(BAD))
-        if dice.random() < 0.1:
-            logs[1 - at].append(encode(one))
-        if dice.random() < 0.1:
-            logs[at].append(
-                encode(Report(one.id, one.slot, one.phase, one.value, "0" * 32, one.series))
-            )
-    for log in logs:
-        log.append(encode(Tick(START + 60_000)))
     partials: list[local.Record] = []
     made: list[local.Record] = []
-    for at, log in enumerate(logs):
+    for at, log in enumerate(of_devices(run.reports)):
         stage = roles.make(mine, "collect", at)
-        for record in stage.fold(
-            stage.fresh(), [Message(1 + offset, -1, value) for offset, value in enumerate(log)]
-        ).records:
+        for record in stage.fold(stage.fresh(), log).records:
             (partials if record.topic == mine.partials_topic else made).append(record)
     merge = roles.make(mine, "merge", 0)
     made += merge.fold(merge.fresh(), local.log(partials)).records
@@ -241,18 +152,25 @@ output: {{statistics: [{", ".join(kind.output.statistics)}], shrinkage: false}}
 """
 
 
+OTHERS = {
+    **{f"relay/{name}": (relayed, name) for name in ("perturb/relayed", "answer/relayed")},
+    "seal/perturb/bounds": (sealed, "perturb/bounds"),
+}
 CASES = {
     **{f"topologies/{path.stem}": (shipped, path) for path in SHIPPED},
     **{f"methods/{name}": (method, name) for name in STREAMS},
     **{f"together/{how}": (together, how) for how in TOGETHER},
     **{f"devices/{name}": (devices, name) for name in DEVICES if name in STREAMS},
+    **{f"shapes/{name}": (shaped, name) for name in SHAPES},
+    **OTHERS,
 }
+OLDER = [case for case in CASES if case.split("/")[0] not in ("shapes", "relay", "seal")]
 
 
 CURATED = [f"topologies/{path.stem}" for path in SHIPPED if load(path).curated]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", OLDER)
 def test_the_same_bytes(case):
     """As recorded before; and there were reports, releases and dead letters to compare."""
     make, of = CASES[case]
@@ -260,6 +178,28 @@ def test_the_same_bytes(case):
     # a curator makes no reports
     *others, dead = found["made"]
     assert dead and any(others) and (all(others) or case in CURATED)
+    assert found == json.loads(FILE.read_text())[case]
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(name.split("/")[0] for name in SHAPES))
+def test_every_shape_writes_the_same_records_and_states(kind):
+    """As recorded before, each row of this kind; each state had records in it."""
+    recorded, others = json.loads(FILE.read_text()), {}
+    for shape in [name for name in SHAPES if name.startswith(f"{kind}/")]:
+        found, before = shaped(shape), recorded[f"shapes/{shape}"]
+        keys = [key for key in {**found, **before} if found.get(key) != before.get(key)]
+        others |= {shape: keys} if keys else {}
+        states = [
+            each for key in found if key.startswith("state of") for each in found[key].split()
+        ]
+        assert states and not any("0" in each.split(":")[1].split(",") for each in states)
+    assert others == {}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_relay_and_a_seal_write_what_they_wrote(case):
+    make, name = OTHERS[case]
+    found = make(name)
     assert found == json.loads(FILE.read_text())[case]
 
 

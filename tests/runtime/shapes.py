@@ -1,0 +1,285 @@
+"""Every kind of stage and shape of a topology as a row of a table: what is written in its sections,
+and the raw logs that its stages fold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from unittest import mock
+
+import yaml
+
+from ldp_kafka.methods import METHODS, DelayMethod
+from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.replay.messages import as_log, messages
+from ldp_kafka.runtime.replay.source import from_arrays
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT
+from ldp_kafka.runtime.stages.relaying import Mark, Relaying
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.topology import Topology, loads
+from tests.runtime.test_methods import OWN, STREAMS, shape_of, streams_of
+from tests.runtime.written import START, hashed, of_devices, untidy, written
+
+KEY = bytes(range(32))
+USERS, SECONDS = 8, 12
+NUMBERS, CODES = "domain: [10, 30]", "categories: 3"
+MEAN, SHARES, PLAIN = "[mean]", "[frequencies]", "shrinkage: false"
+EACH = f"[mean, per_user], {PLAIN}"
+BINS = "[distribution], bins: 4"
+ASKED = ("lbd", "lba", "lpd", "lpa")
+UNIFORM = ("lbu", "lsp", "lpu")
+WINDOWS = [name for name, kind in METHODS.items() if issubclass(kind, DelayMethod)]
+ORACLES = ("adaptive", "grr", "hadamard", "olh", "oue", "subset_selection", "sue")
+VALUES = ("duchi", "hybrid", "laplace", "piecewise", "square_wave")
+KINDS = {"numbers": (f"{NUMBERS}, mechanism: duchi", MEAN), "codes": (CODES, SHARES)}
+BINNED = {"bins": (f"{NUMBERS}, mechanism: square_wave", BINS)}
+BATCH, SLIDING = "delay: 3, setting: batch", "delay: 3, setting: sliding"
+SEEN = "trust: curator, level: event, method"
+STREAM, KNOWN = "[per_stream]", "streams: [u000000, u000001, u000002, u000099]"
+BEGIN = 'start: "2023-11-14T22:13:16Z", '
+SLOW = "slot: 2s, lateness: 1"  # several values of a slot
+ROUNDS, OWNED = "lateness: 1, hold: 3", "source: devices, "
+THEIRS = "topic: theirs, gaps: allow"
+
+Row = tuple[str, str, str]
+SHAPES: dict[str, Row] = {
+    "perturb/bounds": ("lateness: 1", f"method: capp, {NUMBERS}", MEAN),
+    "perturb/series": ("lateness: 2", f"method: app, {NUMBERS}", "[mean, per_user]"),
+    "perturb/coerced": ("coerce: numbers, time_unit: us", f"method: sw_direct, {NUMBERS}", MEAN),
+    "perturb/arrays": ("events: $.all, user: ^.who", f"method: ipp, {NUMBERS}", MEAN),
+    "perturb/names": ("lateness: 1", "method: lpu, categories: [a, b, c]", SHARES),
+    "perturb/theirs": (f"{THEIRS}, create: false", f"method: capp, {NUMBERS}", MEAN),
+    "perturb/relayed": (f"{THEIRS}, relay: true", f"method: capp, {NUMBERS}", MEAN),
+    "perturb/above": (
+        "lateness: 1",
+        f"method: sw_direct, {NUMBERS}",
+        f"{MEAN}, events: {{above: 20}}",
+    ),
+    **{
+        f"method/{name}": (
+            "format: arrow",
+            f"method: {name}, {shape_of(name)}, {OWN.get(name, 'window: 4')}",
+            f"[{', '.join(METHODS[name].statistics)}], {PLAIN}",
+        )
+        for name in STREAMS
+    },
+    **{
+        f"oracle/{name}": ("lateness: 1", f"method: lpu, mechanism: {name}, {CODES}", SHARES)
+        for name in ORACLES
+    },
+    **{
+        f"value/{name}": ("lateness: 1", f"method: lpu, mechanism: {name}, {NUMBERS}", MEAN)
+        for name in VALUES
+    },
+    **{
+        f"settle/{how}": (f"{SLOW}, per_slot: {how}", f"method: capp, {NUMBERS}", EACH)
+        for how in PER_SLOT
+    },
+    "settle/codes": (f"{SLOW}, per_slot: last", f"method: lpu, {CODES}", SHARES),
+    "settle/lists": (
+        f"{SLOW}, per_slot: mean",
+        f"method: budget_split, {NUMBERS}, dimension: 2",
+        EACH,
+    ),
+    **{
+        f"delay/{name}": (
+            "lateness: 1",
+            f"level: event, method: {name}, {NUMBERS}, {BATCH}",
+            "[per_user]",
+        )
+        for name in WINDOWS
+    },
+    **{
+        f"delay/{name} sliding": (
+            f"{SLOW}, per_slot: mean",
+            f"level: event, method: {name}, {NUMBERS}, {SLIDING}",
+            "[per_user]",
+        )
+        for name in ("segment_mean", "buc_order", "adapub")
+    },
+    "delay/smooth": (
+        "lateness: 0",
+        f"method: naive, {NUMBERS}, {SLIDING}, smooth: true",
+        "[per_user]",
+    ),
+    **{
+        f"curate/{name}": ("lateness: 1", f"{SEEN}: {name}, {NUMBERS}, {BATCH}", STREAM)
+        for name in WINDOWS
+    },
+    "curate/many": ("partitions: 3, closing: events", f"{SEEN}: dpi, {NUMBERS}, {SLIDING}", STREAM),
+    **{
+        f"curate/known {how} {closing}": (
+            f"{SLOW}, per_slot: {how}, {KNOWN}, {start}closing: {closing}",
+            f"{SEEN}: segment_mean, domain: [0, 90], contribution: 20, {SLIDING}",
+            STREAM,
+        )
+        for how, start in (("sum", BEGIN), ("count", BEGIN), ("last", ""))
+        for closing in ("events", "ticks")
+    },
+    "curate/w-event": (
+        "closing: events",
+        f"trust: curator, method: naive, {NUMBERS}, {BATCH}",
+        STREAM,
+    ),
+    "curate/relayed": (f"{THEIRS}, relay: true", f"{SEEN}: naive, {NUMBERS}, {BATCH}", STREAM),
+    **{
+        f"answer/{name} {kind}": (ROUNDS, f"method: {name}, {privacy}", statistic)
+        for name in ASKED
+        for kind, (privacy, statistic) in (KINDS | BINNED).items()
+        if kind != "bins" or PROTOCOLS[name].distributions
+    },
+    **{
+        f"uniform/{name} {kind}": ("lateness: 1", f"method: {name}, {privacy}", statistic)
+        for name in UNIFORM
+        for kind, (privacy, statistic) in (KINDS | BINNED).items()
+    },
+    **{
+        f"answer_at_close/{name} {how}": (
+            f"{SLOW}, per_slot: {how}",
+            f"method: {name}, {kind}",
+            statistic,
+        )
+        for name in ASKED
+        for how, kind, statistic in (("last", CODES, SHARES), ("mean", *KINDS["numbers"]))
+    },
+    "answer/relayed": (f"{THEIRS}, relay: true", f"method: lpa, {CODES}", SHARES),
+    "answer/held": ("hold: 3, lateness: 0", f"method: lba, mechanism: oue, {CODES}", SHARES),
+    "answer/above": ("", f"method: lpa, {NUMBERS}", f"{MEAN}, events: {{above: 20}}"),
+    **{
+        f"postprocess/{name} {what.partition(':')[0]} {at}": (
+            "lateness: 0",
+            f"method: {name}, {kind}",
+            f"{statistic}, postprocess: {{{what}}}",
+        )
+        for at, (name, kind, statistic, what) in enumerate(
+            [
+                ("lbd", CODES, SHARES, "smooth: kalman, merge: true"),
+                ("lba", CODES, SHARES, "norm_sub: true, merge: true, smooth: exponential"),
+                ("lpd", *KINDS["numbers"], "smooth: kalman"),
+                ("lpa", *KINDS["numbers"], "merge: true"),
+                ("lbu", CODES, SHARES, "norm_sub: true"),
+                ("lsp", *KINDS["numbers"], "smooth: kalman"),
+                ("lpu", CODES, SHARES, "smooth: exponential"),
+            ]
+        )
+    },
+    **{
+        f"devices/{name}": (f"{OWNED}lateness: 1", f"method: {name}, {kind}", statistic)
+        for name, kind, statistic in [
+            ("capp", NUMBERS, EACH),
+            ("app_s", NUMBERS, MEAN),
+            ("budget_split", f"{NUMBERS}, dimension: 2", EACH),
+            ("lpu", f"{CODES}, mechanism: oue", SHARES),
+            ("lbu", CODES, SHARES),
+            ("lsp", *KINDS["numbers"]),
+        ]
+    },
+    **{
+        f"asked devices/{name} {kind}": (
+            f"{OWNED}{ROUNDS}",
+            f"method: {name}, {privacy}",
+            statistic,
+        )
+        for name in ASKED
+        for kind, (privacy, statistic) in (KINDS | BINNED).items()
+        if kind != "bins" or PROTOCOLS[name].distributions
+    },
+}
+
+
+@cache
+def topology_of(shape: Row, **changed: object) -> Topology:
+    """Of a row of the table, with other values of some keys of its input."""
+    raw, privacy, output = (
+        yaml.safe_load(f"{{{text}}}") for text in (shape[0], shape[1], f"statistics: {shape[2]}")
+    )
+    if not {"level", "window"} & privacy.keys():
+        privacy["window"] = 4
+    whole = {
+        "topology": "shape",
+        "kafka": {"bootstrap_servers": "127.0.0.1:1"},
+        "input": {"slot": "1s", "partitions": 2} | raw | changed,
+        "privacy": {"epsilon": 8.0} | privacy,
+        "output": output,
+        "runtime": {"shards": 3, "report_rows": 8},
+    }
+    return loads(json.dumps(whole), "shape.yaml")
+
+
+def end_of(topology: Topology) -> int:
+    """A time at which all slots are closed, and nobody can be asked for one."""
+    return START + 1000 * SECONDS + 8 * topology.input.slot_ms
+
+
+def raw_of(topology: Topology, shape: Row) -> list[list[Message]]:
+    """Raw logs with a value of each user and second, and ticks; untidy."""
+    parts = topology_of(shape, slot="1s")
+    streams = streams_of(topology, USERS)[:, :SECONDS]
+    if topology.privacy.domain == (0, 90):  # of sums
+        streams = streams - 10
+    asked = topology.flow.requests is not None  # one message is folded at a time: fewer of them
+    size = 5 if asked or topology.input.format == "arrow" else 1
+    logs = as_log(parts, messages(parts, from_arrays(parts, streams, START), size), 1)
+    end = encode(Tick(end_of(topology)))
+    first = 1 if topology.input.create or topology.input.relay else 0
+    return [[*log, Message(log[-1].offset + 1, -1, end)] for log in untidy(logs, first)]
+
+
+@cache
+def run_of(shape: Row) -> local.Run:
+    """The topology over a topic of raw values, by lists."""
+    topology = topology_of(shape)
+    return local.run(
+        topology, edge_randomness(topology, KEY, "here"), raw_of(topology, shape), together=3
+    )
+
+
+def shaped(name: str) -> dict[str, str]:
+    """All that the stages of a row write."""
+    shape = SHAPES[name]
+    topology = topology_of(shape)
+    asked_for = (shape[0].removeprefix(OWNED), *shape[1:])
+    if topology.flow.raw is None:
+        logs: Sequence[Sequence[Message]] = of_devices(run_of(asked_for).reports, end_of(topology))
+    elif topology.flow.requests is not None:
+        logs = run_of(asked_for).raw
+    else:
+        logs = raw_of(topology, shape)
+    noise = None if topology.flow.raw is None else edge_randomness(topology, KEY, "here")
+    return written(topology, noise, logs)
+
+
+def relayed(name: str) -> dict[str, str]:
+    """Of each message of a row's raw logs: the times that it tells, whether a relay may copy it,
+    the tick that is due where it may not, and the mark behind it.
+    """
+    topology = topology_of(SHAPES[name])
+    found: list[tuple[object, ...]] = []
+    held = 0
+    for partition, log in enumerate(raw_of(topology, SHAPES[name])):
+        at = Relaying.of(topology, partition, Mark.read(""))
+        for message in log:
+            extent = at.extent(message)
+            passes = at.passes(extent)
+            due = None if passes else at.due(extent)
+            at.written(extent.time if passes else due or -1)
+            held += not passes
+            if held % 3 == 2:
+                at.hear(extent.time // topology.input.slot_ms - 2)
+            mark = Mark(message.offset, at.time, at.decided).text
+            found.append((extent.time, extent.slots.tolist(), passes, due, mark))
+    return {"messages": f"{len(found)}, {held} held back", "digest": hashed(found)}
+
+
+def sealed(name: str) -> list[str]:
+    """Records that the edge of a row seals, with a nonce of zeros."""
+    topology = topology_of(SHAPES[name])
+    seal = edge_randomness(topology, KEY, "here").seal
+    with mock.patch("os.urandom", bytes):
+        return [seal.pack(f"1/{at}/e", at - 1, b"payload" * at, b"clear").hex() for at in range(3)]
