@@ -65,7 +65,7 @@ SHAPES: dict[str, Row] = {
         f"method/{name}": (
             "format: arrow",
             f"method: {name}, {shape_of(name)}, {OWN.get(name, 'window: 4')}",
-            f"[{', '.join(METHODS[name].statistics)}], {PLAIN}",
+            f"[{METHODS[name].statistics[0]}], {PLAIN}",
         )
         for name in STREAMS
     },
@@ -78,7 +78,7 @@ SHAPES: dict[str, Row] = {
         for name in VALUES
     },
     **{
-        f"settle/{how}": (f"{SLOW}, per_slot: {how}", f"method: capp, {NUMBERS}", EACH)
+        f"settle/{how}": (f"{SLOW}, per_slot: {how}", f"method: capp, {NUMBERS}", MEAN)
         for how in PER_SLOT
     },
     "settle/codes": (f"{SLOW}, per_slot: last", f"method: lpu, {CODES}", SHARES),
@@ -150,7 +150,7 @@ SHAPES: dict[str, Row] = {
     },
     "answer/relayed": (f"{THEIRS}, relay: true", f"method: lpa, {CODES}", SHARES),
     "answer/held": ("hold: 3, lateness: 0", f"method: lba, mechanism: oue, {CODES}", SHARES),
-    "answer/above": ("", f"method: lpa, {NUMBERS}", f"{MEAN}, events: {{above: 20}}"),
+    "answer/above": ("", f"method: lpa, {CODES}", f"{SHARES}, events: {{above: 0.4}}"),
     **{
         f"postprocess/{name} {what.partition(':')[0]} {at}": (
             "lateness: 0",
