@@ -19,10 +19,12 @@ __all__ = ["data", "lacking", "package", "program"]
 EXTRA = "pip install -e '.[dev]'"
 
 
-def lacking(what: str, how: str) -> NoReturn:
-    """Skip the test, or the module, for want of ``what``; or fail."""
+def lacking(what: str, how: str, *, required: bool = True) -> NoReturn:
+    """Skip the test, or the module, for want of ``what``; or fail, unless it is not ``required``
+    anywhere.
+    """
     reason = f"needs {what}: {how}"
-    if os.environ.get("LDP_KAFKA_REQUIRE") == "1":
+    if required and os.environ.get("LDP_KAFKA_REQUIRE") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason, allow_module_level=True)
 
@@ -36,10 +38,10 @@ def data() -> Iterator[None]:
         lacking("data", str(missing))
 
 
-def program(*names: str, how: str) -> str:
+def program(*names: str, how: str, required: bool = True) -> str:
     """The path of the first of these programs that is installed."""
     found = next(filter(None, map(shutil.which, names)), None)
-    return lacking(names[0], how) if found is None else found
+    return lacking(names[0], how, required=required) if found is None else found
 
 
 def package(name: str, how: str = EXTRA) -> ModuleType:

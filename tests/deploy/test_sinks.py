@@ -28,6 +28,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.releases.rows import COLUMNS, KEY
 from ldp_kafka.topology import load
+from tests import needs
 from tests.runtime.releases.made import above, release, shares
 
 ROOT = Path(__file__).parents[2]
@@ -229,8 +230,8 @@ def as_nobody():
 @pytest.fixture
 def server(tmp_path):
     """The environment in which psql finds a PostgreSQL server of its own."""
-    if missing := [name for name in ("initdb", "pg_ctl", "psql") if shutil.which(name) is None]:
-        pytest.skip(f"no PostgreSQL on this machine: {', '.join(missing)}")
+    for name in ("initdb", "pg_ctl", "psql"):
+        needs.program(name, how="apt-get install postgresql", required=False)
     data = Path(f"/tmp/ldp-kafka-postgres-{os.getpid()}")  # a socket's path must be short
     data.mkdir(mode=0o700)
     if os.getuid() == 0:

@@ -166,7 +166,7 @@ def test_the_examples_have_what_a_role_needs(role, monkeypatch):
 
 @pytest.fixture
 def analyze():
-    return needs.program("systemd-analyze", how="apt-get install systemd")
+    return needs.program("systemd-analyze", how="apt-get install systemd", required=False)
 
 
 def copied(role, folder: Path, change=lambda text: text):

@@ -76,7 +76,7 @@ def event(user: int, slot: int) -> bytes:
     return json.dumps(named).encode()
 
 
-def until(condition, seconds=40.0):
+def until(condition, seconds=120.0):  # so that nothing hangs; a busy machine takes its time
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
