@@ -30,6 +30,7 @@ TURN = 0.002  # seconds between two looks at what has arrived
 SOON, STILL = 1.0, 0.05  # seconds without anything, after which it looks this seldom
 # seconds after a confirmation in which a partition's broker is taken to know the producer
 KNOWN = 60.0
+Failures = dict[int, tuple[KafkaError, Message]]
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - their names
 
 
@@ -38,12 +39,12 @@ class _Line:
 
     Parameters
     ----------
-    failures : by error, the first record that was not delivered; and None
+    failures : by error code, the first record that was not delivered
     """
 
     __slots__ = ("_failures", "arrived", "cut", "end", "given", "heard", "held", "produced")
 
-    def __init__(self, failures: dict[Any, Any]) -> None:
+    def __init__(self, failures: Failures) -> None:
         self._failures = failures
         self.given = self.produced = self.arrived = 0
         self.heard = float("-inf")
@@ -60,14 +61,21 @@ class _Line:
         """The last record of a lot has arrived, and so have all ``number`` up to it: a partition's
         records arrive in order. Once any has failed, none counts any more.
         """
-        self._failures.setdefault(error, message)
-        if len(self._failures) > 1:
+        self.failed(error, message)
+        if self._failures:
             return
         self.arrived = number
         self.heard, self.cut = time.monotonic(), False
         offset = message.offset()
         if offset >= 0:  # of a record that had arrived before it was sent again: unknown
             self.end = offset + 1
+
+    def failed(self, error: KafkaError | None, message: Message) -> None:
+        """Note a record that was not delivered. By code: an error of code -1 (unknown) has no hash,
+        and the client comes to its end where it is asked for one.
+        """
+        if error is not None:
+            self._failures.setdefault(error.code(), (error, message))
 
 
 class OrderedProducer:
@@ -104,11 +112,8 @@ class OrderedProducer:
         self._lines: dict[tuple[str, int], _Line] = {}
         self._broken: KafkaError | None = None
         """Of what the producer does not survive."""
-        self._failures: dict[Any, Any] = {None: None}
-        """The first record of each error. None is what a record says that has arrived: it is there
-        from the beginning, so that nothing is kept of these.
-        """
-        self._told = len(self._failures)
+        self._failures: Failures = {}
+        self._told = 0
         self._polled = float("-inf")
         self._purged: set[str] = set()
         """Topics of records that it threw away because of it."""
@@ -168,7 +173,7 @@ class OrderedProducer:
         nothing has failed, it has.
         """
         under_way = line.produced - line.arrived
-        if line.cut and len(self._failures) == 1 and not len(self._producer):
+        if line.cut and not self._failures and not len(self._producer):
             under_way = 0
         if not self._known(line):
             return int(not under_way)
@@ -185,15 +190,14 @@ class OrderedProducer:
     ) -> Sequence[TableRow]:
         """Put records into the producer's queue; those that found no room there.
 
-        The last of them says that all up to it have arrived. What the others say is only looked at
-        where they fail: to answer each in Python takes longer than to produce it.
+        The last of them says that all up to it have arrived, the others only where they fail.
         """
         topic, partition = to
         # by position: to look up names takes the client half as long as all the rest
         produce = self._producer.produce
         left = iter(rows)
         last = partial(line.delivered, line.produced + len(rows))
-        for delivered, some in ((self._failures.setdefault, len(rows) - 1), (last, 1)):
+        for delivered, some in ((line.failed, len(rows) - 1), (last, 1)):
             for row in islice(left, max(some, 0)):
                 key, value, headers, timestamp = row
                 more = list(headers) if headers else None
@@ -302,7 +306,7 @@ class OrderedProducer:
             self._producer.poll(seconds)
         except KafkaException as error:
             self._broken = self._broken or error.args[0]
-        new = list(self._failures.items())[self._told :]
+        new = list(self._failures.values())[self._told :]
         self._told += len(new)
         for failure, message in new:
             self._not_delivered(failure, message)

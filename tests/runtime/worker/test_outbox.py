@@ -367,9 +367,11 @@ def test_why_a_producer_fails_is_told_in_whatever_order_it_comes(monkeypatch, sc
     assert len(told) == (script[0] != "refuse")
 
 
-def test_one_that_fails_among_others_is_heard(monkeypatch):
+@pytest.mark.parametrize("code", ["_MSG_TIMED_OUT", "UNKNOWN"])
+@pytest.mark.parametrize("place", [0, -1], ids=["first", "last"])
+def test_one_that_fails_among_others_is_heard(monkeypatch, code, place):
     """Whatever comes of those before and after it; it has not arrived, and so no mark behind it
-    has.
+    has. An error of code -1, which is a broker's for whatever it did not expect, has no hash.
     """
     monkeypatch.setattr(outbox, "Producer", Slow)
     told = []
@@ -377,10 +379,9 @@ def test_one_that_fails_among_others_is_heard(monkeypatch):
     made.send(records([0]))
     made._producer.confirm(1)
     made.send(records(range(1, 5)))
-    made._producer.confirm(2)
-    late = made._producer.under_way.pop(0)
-    late.delivered(KafkaError(KafkaError._MSG_TIMED_OUT), late)
-    made._producer.confirm(1)
+    late = made._producer.under_way.pop(place)
+    late.delivered(KafkaError(getattr(KafkaError, code)), late)
+    made._producer.confirm(3)
     made.poll()
     (error,) = told
     assert isinstance(error, BrokerError) and "topic reports: not delivered" in str(error)
