@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.kafka.admin import extent
 from tests.bench import inputs
 from tests.bench.measure import cores, pin, say
 
@@ -90,7 +91,7 @@ class Topics:
     def end(self, name: str, consumer: Consumer) -> int:
         """How many records a topic has; 0 where it does not exist yet."""
         try:
-            return consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=5)[1]
+            return extent(consumer, TopicPartition(name, 0), 5)[1]
         except KafkaException:
             return 0
 

@@ -31,6 +31,7 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.admin import extent
 from ldp_kafka.runtime.kafka.client_options import reconnects
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
@@ -101,7 +102,7 @@ def watermarks(
     end = time.monotonic() + patience
     while True:
         try:
-            return consumer.get_watermark_offsets(place, timeout=limit)
+            return extent(consumer, place, limit)
         except KafkaException as error:
             if error.args[0].code() not in LEADERLESS or time.monotonic() > end:
                 raise

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.admin import extent
 from ldp_kafka.runtime.worker.exits import RETRY
 from tests.broker.flow import TEXT, Flow, configure
 from tests.broker.forks import MUTANT
@@ -192,7 +193,7 @@ def changelog_end(flow: Flow) -> int:
     )
     consumer = Consumer({"bootstrap.servers": flow.boot, "group.id": "judge"})
     ends = [
-        consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1]
+        extent(consumer, TopicPartition(name, p), 10)[1]
         for p in range(flow.topology.input.partitions)
     ]
     consumer.close()

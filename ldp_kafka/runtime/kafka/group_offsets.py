@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.kafka.admin import extents
+from ldp_kafka.runtime.kafka.admin import extent, extents
 from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
 from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas
 from ldp_kafka.runtime.kafka.presence import Question
@@ -85,7 +85,7 @@ class GroupOffsets:
         place = TopicPartition(topic, number)
         try:
             found = self._asker.committed([place], timeout=10)[0]
-            start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
+            start, next_ = extent(self._asker, place, 10)
         except KafkaException as error:
             raise kind_of(error.args[0])(
                 f"{topic} partition {number}: the broker did not say where the group stands:"
@@ -118,17 +118,13 @@ class GroupOffsets:
         """Whether the edge has answered this partition of somebody else's log before."""
         place = TopicPartition(self._topology.answers_topic, number)
         try:
-            return bool(
-                asker(self._collector, spec.name, **_READER).get_watermark_offsets(
-                    place, timeout=10
-                )[1]
-                > self._topology.answers_begin
-            )
+            _, end = extent(asker(self._collector, spec.name, **_READER), place, 10)
         except KafkaException as error:
             raise kind_of(error.args[0])(
                 f"{place.topic} partition {number}: the broker did not say whether it holds"
                 f" any: {error.args[0].str()}"
             ) from None
+        return end > self._topology.answers_begin
 
     def newest(
         self, spec: Agent, numbers: Iterable[int], seal: Seal | None
@@ -244,7 +240,7 @@ class GroupOffsets:
         try:
             for number in range(topic.partitions):
                 place = TopicPartition(topic.name, number)
-                low, high = found.get_watermark_offsets(place, timeout=10)
+                low, high = extent(found, place, 10)
                 committed = found.committed([place], timeout=10)[0].offset
                 waits += max(0, high - max(low, committed))
         except KafkaException as error:
@@ -258,7 +254,7 @@ class GroupOffsets:
         lag = dict.fromkeys(assigned, 0)
         for topic, number in assigned:
             place = TopicPartition(topic, number)
-            low, high = self._asker.get_watermark_offsets(place, timeout=10)
+            low, high = extent(self._asker, place, 10)
             committed = self._asker.committed([place], timeout=10)[0].offset
             before, self._seen[topic, number] = self._seen.get((topic, number)), (committed, high)
             gaps = any(spec.topic == topic and spec.gaps for spec in self._specs)

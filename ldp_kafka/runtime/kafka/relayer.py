@@ -26,7 +26,7 @@ from confluent_kafka import (
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.kafka.admin import extents, kind_of
+from ldp_kafka.runtime.kafka.admin import extent, extents, kind_of
 from ldp_kafka.runtime.kafka.admin.asking import without_errors
 from ldp_kafka.runtime.kafka.copying import Copying, refuse
 from ldp_kafka.runtime.kafka.decisions import Decided, decided
@@ -409,10 +409,10 @@ class Relayer(Copying):
         """
         place = TopicPartition(self._relay.reads.name, number)
         try:
-            found = consumer.get_watermark_offsets(place, timeout=1, cached=False)
+            _, end = extent(consumer, place, 1)
         except KafkaException:  # of what lasts the reader hears
             return False
-        return found is not None and found[1] <= line.next
+        return end <= line.next
 
     def _send_tick(self, number: int, line: _Line, at: int) -> None:
         to = self._relay.writes.name

@@ -200,7 +200,7 @@ class Asked:
     def __init__(self, name):
         self.name = name
 
-    def get_watermark_offsets(self, *_, **__):
+    def offsets_for_times(self, *_, **__):
         raise error(self.name)
 
 

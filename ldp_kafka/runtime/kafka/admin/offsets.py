@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.brokers.embedded import is_embedded
@@ -23,6 +32,7 @@ __all__ = [
     "commit",
     "commit_first",
     "committed",
+    "extent",
     "extents",
     "group_state",
     "lag",
@@ -235,13 +245,26 @@ def _committed(
 def _watermarks(
     config: Config, consumer: Consumer, topic: str, partition: int, timeout: float
 ) -> tuple[int, int]:
-    def ask() -> tuple[int, int]:
-        answer: tuple[int, int] | None = consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=timeout, cached=False
-        )
-        if answer is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        return answer
-
+    ask = partial(extent, consumer, TopicPartition(topic, partition), timeout)
     what = f"the offsets of {topic} partition {partition}"
     return patiently(config, what, ask, timeout, consumer, {*PASSING, *_NOT_HEARD_OF})
+
+
+def extent(consumer: Consumer, place: TopicPartition, timeout: float) -> tuple[int, int]:
+    """Where a partition begins and ends, by two questions. `Consumer.get_watermark_offsets` asks
+    both at once: where a leader moves in between, it takes the one answer that it has for both, and
+    a log looks empty.
+
+    Raises
+    ------
+    KafkaException : the partition's leader did not say, or moves
+    """
+    first, end = (
+        without_errors(
+            consumer.offsets_for_times(
+                [TopicPartition(place.topic, place.partition, at)], timeout=timeout
+            )
+        )[0].offset
+        for at in (OFFSET_BEGINNING, OFFSET_END)
+    )
+    return first, end
