@@ -17,6 +17,7 @@ from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology, loads
@@ -144,6 +145,23 @@ def wild(seed: int, partitions: int = 2, slots: int = 8) -> list[list[Message]]:
                 )
         logs.append(log([*values, closing(slots)]))
     return logs
+
+
+def singly(messages: list[Message], value_of: Callable[[float], Any]) -> list[Message]:
+    """The same log with other values, one event a message; what is no event stays."""
+    of = topology()
+    values, reader = [], make_perturb(of, 0, randomness(of)).reader
+    for message in messages:
+        events = reader.read(message.value).events
+        if events is None:
+            values.append(message.value)
+            continue
+        for user, time, value in zip(
+            events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
+        ):
+            text = json.dumps({"user": user, "time": time, "value": value_of(value)})
+            values.append(text.encode())
+    return log(values)
 
 
 _judges: dict[tuple[str, str, str, int], tuple[Any, Judge]] = {}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.packing import unpack
+from ldp_kafka.runtime.stages.parts import Part
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.stages.shards import BEFORE, unpacked
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
@@ -34,8 +35,12 @@ Shard = Mapping[bytes, Any]
 def shard(payload: bytes) -> Shard:
     """A shard of the edge as {user: fields}, without users who were never in time: the order of
     rows means nothing. A slot shard as {slot and phase: sums and ids}, a coordinator's state as
-    {part: all of it}, a curator's pane as {stream: value and number}, its ids as {id: nothing}.
+    {part: all of it}, a curator's pane as {stream: value and number}, its ids as {id: nothing}; a
+    part of what devices have sent as {id: what it said}, with its sums under no id.
     """
+    if payload.startswith(b"["):
+        part = Part.read(payload)
+        return {b"": part.sums, **part.ids}
     if payload.startswith(b"{"):
         return {name.encode(): held for name, held in json.loads(payload).items()}
     if payload.startswith(ARROW):
@@ -53,18 +58,32 @@ def shard(payload: bytes) -> Shard:
     }
 
 
-class Pure:
-    """The straight fold of one log: what came out, and the state at every offset."""
+def by_topic(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Records in their order, topic by topic: that of different topics says nothing."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        found[record.topic].append(record)
+    return found
 
-    def __init__(self, stage: Stage[Any], log: Sequence[Message]) -> None:
+
+class Pure:
+    """The straight fold of one log, or of the runs that it is cut into: what came out, and the
+    state behind each.
+    """
+
+    def __init__(self, stage: Stage[Any], log: Iterable[Message | Sequence[Message]]) -> None:
         self.stage, state = stage, stage.fresh()
         self.records: list[Record] = []
+        self.given: dict[int, list[Record]] = {}
+        """Of each run, by its last offset: its records."""
         self.counts: Counter[str] = Counter()
         self._metas = {-1: stage.meta(state)}
         self._shards: dict[int, dict[str, Shard]] = {-1: {}}
         self._last = -1
-        for message in log:
-            folded = stage.fold(state, [message])
+        for each in log:
+            run = [each] if isinstance(each, Message) else each
+            folded, message = stage.fold(state, run), run[-1]
+            self.given[message.offset] = folded.records
             self.records += folded.records
             self.counts.update(folded.counts)
             self._metas[message.offset] = json.loads(json.dumps(stage.meta(state)))
@@ -83,6 +102,25 @@ class Pure:
 
     def shard(self, name: str, cover: int) -> Shard:
         return self._shards[cover].get(name, {})
+
+    @property
+    def whole(self) -> tuple[dict[str, list[Record]], Counter[str], tuple[str, dict[str, Shard]]]:
+        """The records of each topic, the counts, and the state at the end."""
+        held = {name: found for name, found in self._shards[self._last].items() if found}
+        return by_topic(self.records), self.counts, (json.dumps(self._metas[self._last]), held)
+
+    def holds(self, stage: Stage[Any], state: Any, cover: int, ahead: Mapping[str, int]) -> bool:
+        """Whether a state is that of an offset; ``ahead``: the offsets of shards that are past
+        it.
+        """
+        have = {
+            name: shard(payload)
+            for name, payload in stage.dump(state, stage.shards_of(state)).items()
+        }
+        return json.loads(json.dumps(stage.meta(state))) == self.meta(cover) and all(
+            have.get(name, {}) == self.shard(name, max(cover, ahead.get(name, -1)))
+            for name in have.keys() | self.names(cover)
+        )
 
 
 class Judge:
@@ -126,17 +164,9 @@ class Judge:
                 self.complaints.add("acknowledged")
 
     def loaded(self, epoch: Epoch[Any]) -> None:
-        pure, stage, state = self.pure[epoch.partition], epoch.stage, epoch.state
-        if json.loads(json.dumps(stage.meta(state))) != pure.meta(epoch.offset):
+        pure = self.pure[epoch.partition]
+        if not pure.holds(epoch.stage, epoch.state, epoch.offset, epoch.shard_offsets):
             self.complaints.add("state")
-        have = {
-            name: shard(payload)
-            for name, payload in stage.dump(state, stage.shards_of(state)).items()
-        }
-        for name in have.keys() | pure.names(epoch.offset):
-            at = max(epoch.offset, epoch.shard_offsets.get(name, -1))
-            if have.get(name, {}) != pure.shard(name, at):
-                self.complaints.add("state")
 
     def folded(self, number: int, counts: Mapping[str, float]) -> None:
         """Counts are a metric, and at least once; but what never was must not be counted."""

@@ -19,7 +19,7 @@ from ldp_kafka.topology import loads
 from tests.depth import depth
 from tests.fold import cases, epochs
 from tests.fold.epochs import opened, saved
-from tests.fold.judge import shard
+from tests.fold.judge import by_topic, shard
 
 SW = "{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}"
 LPU = "{method: lpu, epsilon: 2.0, window: 3, categories: 12}"
@@ -58,14 +58,6 @@ def edge_of(method, partitions=1):
     return make_perturb(topology, 0, cases.randomness(topology))
 
 
-def by_topic(records):
-    """Records in their order, topic by topic: that of different topics says nothing."""
-    return {
-        topic: [record for record in records if record.topic == topic]
-        for topic in {record.topic for record in records}
-    }
-
-
 def state_of(stage, state):
     """All that a state says."""
     shards = {
@@ -94,21 +86,6 @@ def splits(length, random):
         size = random.randint(1, min(left, random.choice((2, 5, left))))
         left -= size
         yield size
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("method", METHODS)
-def test_messages_together_or_one_by_one(method, seed):
-    """Runs of messages fold to the same bytes, counts and state however they are cut."""
-    log, random = wild(method, seed), Random(seed)
-    expected = folded(edge_of(method), log, [1] * len(log))
-    assert expected[1]["reports"] > 5
-    assert expected[1]["late"] > 0
-    assert expected[1]["duplicates"] > 0
-    assert folded(edge_of(method), log, [len(log)]) == expected
-    for _ in range(depth(5, 15)):
-        sizes = list(splits(len(log), random))
-        assert folded(edge_of(method), log, sizes) == expected, sizes
 
 
 def in_time(method, slots=7, users=11):
@@ -173,48 +150,6 @@ def test_partitions_make_no_difference(method):
         )
     assert len(seen[1][1]) == seen[1][2] > 5
     assert seen[1] == seen[2] == seen[4]
-
-
-def stage_and_log(role, method):
-    """A stage of each role and a log for it: what the one before it wrote, once more from half of
-    it on.
-    """
-    topology = cases.topology(1, *METHODS[method])
-    log = wild(method, 1)
-    if role == "edge":
-        return lambda: make_perturb(topology, 0, cases.randomness(topology)), log
-    run = local.run(topology, cases.randomness(topology), [log])
-    written = run.reports[0] if role == "collect" else run.partials
-    again = written[: len(written) // 2] + written[len(written) // 4 :]
-    return (
-        lambda: (
-            roles.make(topology, "collect", 0)
-            if role == "collect"
-            else roles.make(topology, "merge", 0)
-        ),
-        local.log(again, 1),
-    )
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("role", ["edge", "collect", "merge"])
-def test_state_is_all_that_counts(role, method):
-    """Written down and read again at any offset, a fold goes on as if nothing had been. (At every
-    third one; in the long run at each.)
-    """
-    make, log = stage_and_log(role, method)
-    pure = make()
-    state = pure.fresh()
-    whole = [pure.fold(state, [message]).records for message in log]
-    for at in range(0, len(log), depth(3, 1)):
-        first = opened(make())
-        for message in log[: at + 1]:
-            epochs.folded(first, [message])
-        table = dict(first.snapshot().records)
-        second = opened(make(), 0, table, at + 2, committed=True)
-        rest = [epochs.folded(second, [message]) for message in log[at + 1 :]]
-        assert rest == whole[at + 1 :]
-        assert state_of(second.stage, second.state) == state_of(pure, state)
 
 
 BASE = """

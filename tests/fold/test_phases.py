@@ -17,7 +17,6 @@ from tests.fold.driver import Recipe
 from tests.fold.mutants import AllShardsAtMeta, Fresh, OffsetOfMeta, takes_all
 from tests.fold.phases import AGENTS, broken, case, world
 from tests.fold.scripts import SCRIPTS, finish
-from tests.fold.test_equivalence import folded, splits
 from tests.fold.test_recovery import (
     crash,
     crash_as_it_arrives,
@@ -32,7 +31,7 @@ from tests.fold.test_recovery import (
     zombie,
     zombie_then_crash,
 )
-from tests.runtime.stages.pane_cases import KeepsNoPanes
+from tests.runtime.stages.twins import AsksAgain, ForgetsWhatIsAhead, KeepsNoPanes
 
 FAULTS = [
     crash,
@@ -85,27 +84,7 @@ def test_random_scripts(name, agent, how):
         assert finish(world(given, agent), wild_script(steps)) == set(), (number, steps)
 
 
-@pytest.mark.parametrize(("name", "agent", "how"), CASES)
-def test_messages_together_or_one_by_one(name, agent, how):
-    """Runs of messages fold to the same bytes, counts and state however they are cut."""
-    given, random = case(name, 2, 5, twice=agent != "perturb", per_slot=how), Random(7)
-    for number, log in enumerate(given.logs(agent)):
-        expected = folded(given.make(agent, number), log, [1] * len(log))
-        for _ in range(depth(4, 20)):
-            sizes = list(splits(len(log), random))
-            assert folded(given.make(agent, number), log, sizes) == expected, sizes
-
-
 # broken stages
-
-
-class AsksAgain:
-    """An edge whose requests settle nothing."""
-
-    def _ask(self, state, message, output):
-        before = state.settled
-        super()._ask(state, message, output)
-        state.settled = before
 
 
 class ForgetsWhatIsSettled:
@@ -127,13 +106,6 @@ class HoldsForEver:
 
     def _forget(self, *_):
         return
-
-
-class ForgetsWhatIsAhead:
-    """An edge that lets go of values in shards that are ahead of it."""
-
-    def _forget(self, state, before, offset):
-        super()._forget(state, before, 2**62)
 
 
 class FreshNoise:

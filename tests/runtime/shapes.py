@@ -5,8 +5,9 @@ and the raw logs that its stages fold.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 from unittest import mock
 
 import yaml
@@ -14,15 +15,19 @@ import yaml
 from ldp_kafka.methods import METHODS, DelayMethod
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import local
+from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
-from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.log import Message, Stage
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.runtime.stages.relaying import Mark, Relaying
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import Topology, loads
+from tests import rounds
+from tests.fold import cases, phases
+from tests.runtime.stages.devices import TEXTS, script
+from tests.runtime.stages.pane_cases import numbered, wild_streams, with_ticks
 from tests.runtime.test_methods import OWN, STREAMS, shape_of, streams_of
 from tests.runtime.written import START, hashed, of_devices, untidy, written
 
@@ -283,3 +288,193 @@ def sealed(name: str) -> list[str]:
     seal = edge_randomness(topology, KEY, "here").seal
     with mock.patch("os.urandom", bytes):
         return [seal.pack(f"1/{at}/e", at - 1, b"payload" * at, b"clear").hex() for at in range(3)]
+
+
+MINUTES = "slot: 1m, lateness: 1, partitions: 1, max_ahead: 1d"
+SMALL = "epsilon: 2.0, window: 3, domain: [0, 10]"
+LISTS = "window: 3, domain: [0, 10], dimension: 2"
+WINDOW = "epsilon: 2.0, delay: 4, domain: [0, 10]"
+SIX = f"streams: [{', '.join(f's{at}' for at in range(6))}]"
+SUMMED = f'{SIX}, start: "2025-10-09T08:54:00Z"'
+TICKED = WINDOW.replace("10]", "1000], contribution: 1")
+SETTINGS = ("batch", "sliding")
+PLACES = [{"lateness": late, "hold": hold} for late, hold in ((0, 2), (1, 2), (2, 3), (0, 4))]
+Folded = Callable[[int], tuple[Stage[Any], list[Message]]]
+
+
+def first(shape: Row, log: Callable[[Topology, int], list[Message]], *places: Any) -> Folded:
+    """The first stage of a row, and a log for it by a seed; ``places``: what else its input says,
+    in turn.
+    """
+
+    def made(seed: int) -> tuple[Stage[Any], list[Message]]:
+        topology = topology_of(shape, **(places[seed % len(places)] if places else {}))
+        _, agent = next(iter(topology.flow.readers()))
+        noise = edge_randomness(topology, KEY, "here") if agent.raw else None
+        return roles.make(topology, agent, 0, noise), numbered(log(topology, seed))
+
+    return made
+
+
+def behind(shape: Row, agent: str) -> Folded:
+    """A collector or a merger, and what the stage before it wrote, once more from half of it on."""
+
+    def made(seed: int) -> tuple[Stage[Any], list[Message]]:
+        topology = topology_of(shape)
+        noise = edge_randomness(topology, KEY, "here")
+        run = local.run(topology, noise, [plain(topology, seed)])
+        sent = run.reports[0] if agent == "collect" else run.partials
+        again = sent[: len(sent) // 2] + sent[len(sent) // 4 :]
+        return roles.make(topology, agent, 0), local.log(again, 0)
+
+    return made
+
+
+def asked(name: str, agent: str, how: str) -> Folded:
+    """A stage of a topology whose coordinator asks, and its log."""
+
+    def made(seed: int) -> tuple[Stage[Any], list[Message]]:
+        given = phases.case(name, 2, 5, twice=agent != "perturb", per_slot=how)
+        logs = given.logs(agent)
+        at = seed % len(logs)
+        return given.make(agent, at), numbered(logs[at])
+
+    return made
+
+
+def plain(topology: Topology, seed: int) -> list[Message]:
+    """A log of numbers, of lists, or of categories."""
+    method, [log] = topology.method, cases.wild(seed % 7, 1, 14)
+    if method.dimension:
+        return cases.singly(log, lambda value: [value, 7 * value % 10])
+    return log if method.kind == "numeric" else cases.singly(log, int)
+
+
+def streams(_: Topology, seed: int) -> list[Message]:
+    """A log of streams."""
+    return wild_streams(seed % 7)
+
+
+EDGES = {
+    "capp users": (f"method: capp, block: 2, {SMALL}", f"[mean, per_user], {PLAIN}"),
+    "capp": (f"method: capp, block: 2, {SMALL}", MEAN),
+    "sw_direct": (f"method: sw_direct, {SMALL}", MEAN),
+    "lpu": ("method: lpu, epsilon: 2.0, window: 3, categories: 12", SHARES),
+    "budget_split users": (f"method: budget_split, {LISTS}, inner: capp, block: 2", EACH),
+    "budget_split": (f"method: budget_split, {LISTS}, inner: capp, block: 2", MEAN),
+    "sample_split": (f"method: sample_split, {LISTS}", MEAN),
+}
+ROUNDS_OF = {
+    "codes": ("categories: 3, mechanism: grr", SHARES),
+    "numbers": ("domain: [0, 10], mechanism: hybrid", MEAN),
+}
+KINDS: dict[str, Folded] = {
+    **{
+        f"perturb/{name}": first((MINUTES, *EDGES[name]), plain)
+        for name in ("capp users", "capp", "sw_direct", "lpu")
+    },
+    **{
+        f"{agent}/{name}": behind((MINUTES, *EDGES[name]), agent)
+        for agent in ("collect", "merge")
+        for name in ("capp users", "sw_direct", "lpu")
+    },
+    **{
+        f"settle/{how} {name}": first((f"{MINUTES}, per_slot: {how}", *EDGES[name]), plain)
+        for name, every in (
+            ("capp", ("last", "mean", "sum", "count")),
+            ("capp users", ("last", "mean", "sum")),
+            ("budget_split", ("last", "mean", "sum")),
+            ("budget_split users", ("mean",)),
+            ("sample_split", ("last",)),
+        )
+        for how in every
+    },
+    **{
+        f"delay/{method} {setting} {how}": first(
+            (
+                f"{MINUTES}, per_slot: {how}",
+                f"level: event, method: {method}, {WINDOW}, setting: {setting}",
+                "[per_user]",
+            ),
+            streams,
+        )
+        for setting in SETTINGS
+        for method, how in (("segment_mean", "first"), ("discontin_group", "mean"))
+    },
+    **{
+        f"{kind}/{method} {setting} {how}": first(
+            (
+                f"{MINUTES}, closing: events, per_slot: {how}{more}",
+                f"{SEEN}: {method}, {WINDOW}, setting: {setting}",
+                STREAM,
+            ),
+            streams,
+        )
+        for setting in SETTINGS
+        for kind, more, pairs in (
+            (
+                "curate",
+                "",
+                (
+                    ("segment_mean", "first"),
+                    ("segment_mean", "count"),
+                    ("contin_group", "mean"),
+                    ("discontin_group", "first"),
+                    ("naive", "mean"),
+                ),
+            ),
+            (
+                "known",
+                f", partitioning: murmur2, {SUMMED}",
+                (
+                    ("segment_mean", "sum"),
+                    ("contin_group", "count"),
+                    ("discontin_group", "sum"),
+                    ("naive", "count"),
+                ),
+            ),
+        )
+        for method, how in pairs
+    },
+    **{
+        f"ticked/{setting} {which}": first(
+            (
+                f"{MINUTES}, per_slot: sum{more}",
+                f"{SEEN}: segment_mean, {TICKED}, setting: {setting}",
+                STREAM,
+            ),
+            lambda _, seed: with_ticks(seed),
+        )
+        for setting in SETTINGS
+        for which, more in (("any", ""), ("known", f", {SUMMED}"))
+    },
+    **{
+        f"{stage}/{name} {how} {kind}": first(
+            (
+                f"slot: 1m, partitions: 1, max_ahead: 1h, per_slot: {how}",
+                f"method: {name}, epsilon: 3.0, window: 3, {ROUNDS_OF[kind][0]}",
+                ROUNDS_OF[kind][1],
+            ),
+            rounds.wild,
+            *PLACES,
+        )
+        for name in ASKED
+        for stage, how, kind in (
+            ("answer", "first", "codes"),
+            ("answer", "first", "numbers"),
+            ("answer_at_close", "last", "codes"),
+            ("answer_at_close", "mean", "numbers"),
+            *([("answer_at_close", "count", "numbers")] if name == "lba" else []),
+        )
+    },
+    **{
+        f"phases/{name} {agent} {how}": asked(name, agent, how)
+        for name in ("lpa", "lbd")
+        for agent, how in (*((agent, "first") for agent in phases.AGENTS), ("perturb", "last"))
+    },
+    **{
+        f"devices/{name}": lambda seed, text=text: script(seed, text)
+        for name, text in TEXTS.items()
+    },
+}
+"""Every kind of stage: by a seed, the stage and a log with everything in it, from offset 0."""

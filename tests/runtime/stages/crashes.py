@@ -1,50 +1,86 @@
-"""A log folded by owners that end, one after the other: what comes out of each message."""
+"""A log folded by owners that end, one after the other: what comes out of each message, and what
+each of them holds, is what one owner gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
+from random import Random
 from typing import Any
 
 from ldp_kafka.runtime.log import Message, Record, Stage
-from ldp_kafka.runtime.recovery.checkpoints import META
+from ldp_kafka.runtime.wire.reports import read_reports
 from tests.fold.epochs import Shelf, folded, opened, saved
+from tests.fold.judge import Pure
+
+OWNERS = 12  # of a log, at most
+AHEAD = 5  # runs that shards are ahead of ``meta`` at most
+WRITTEN = (0.0, 0.5, 0.5, 1.0)  # shares of a snapshot's shards that are written before an end
 
 
-def of_kind(kind: type[Stage[Any]], stage: Any) -> Stage[Any]:
-    """A stage like this one, of another class."""
+def of_kind(kind: type[Any], stage: Any) -> Stage[Any]:
+    """A stage like this one, of another class, or of a class that stands before its own."""
+    if not issubclass(kind, type(stage)):
+        kind = type(kind.__name__, (kind, type(stage)), {})
     return kind(**{each.name: getattr(stage, each.name) for each in fields(stage)})
 
 
+def told(stage: Any, records: Sequence[Record]) -> set[Any]:
+    """What records say: of a batch each report and what it closes; of others all of it."""
+    found: set[Any] = set()
+    for record in records:
+        if record.topic != getattr(stage, "reports_topic", None):
+            found.add(record)
+        elif (batch := read_reports(record.value)) is not None:
+            shared = batch.phase, batch.cost, batch.scale, batch.fingerprint
+            found.add((batch.closed, batch.settled))
+            columns = batch.ids, batch.slots, batch.values
+            for at in range(len(batch)):
+                series = None if batch.series is None else batch.series[at].tobytes()
+                found.add((*(column[at].tobytes() for column in columns), series, *shared))
+    return found
+
+
 def over_crashes(
-    stage: Stage[Any],
-    log: Sequence[Message],
-    cuts: Sequence[int],
-    ahead: Sequence[int],
-    written: Callable[[str], bool] = lambda _: True,
-) -> dict[int, list[Record]]:
-    """The records of each message, by offset, over owners that end after the given offsets: after a
-    whole snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``;
-    those parts that were ``written`` before the end. What a message gives, it must give again.
+    stage: Stage[Any], runs: Sequence[Sequence[Message]], seed: int, pure: Pure
+) -> None:
+    """Fold a log, cut into runs, by owners that end after any of them: after a whole snapshot, and
+    some shards, all or none of one more, without its ``meta``. What a shard that is ahead has
+    reported was sent before it was written, and need not come again; nothing else may differ.
+
+    Raises
+    ------
+    AssertionError : something is lost, or is not what ``pure`` gives or holds
     """
-    table: dict[str, bytes] = {}
-    out: dict[int, list[Record]] = {}
-    want = 0
-    for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
-        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
-        for message in log[epoch.next_offset : cut]:
-            _same(out, message.offset, folded(epoch, [message]))
-        table = saved(epoch)
-        want = max(want, cut)
-        for message in log[cut : cut + more]:
-            _same(out, message.offset, folded(epoch, [message]))
-        shards = epoch.snapshot().shards  # and then the end: no meta
-        table = table | {key: shards[key] for key in sorted(shards) if written(key)}
-        assert any(key.split("/")[1] == META for key in table)
-    return out
+    random, table, out, start = Random(seed), {}, set(), 0
+    given = {at: told(stage, records) for at, records in pure.given.items()}
+    ends = random.sample(range(1, len(runs)), min(OWNERS, len(runs) // 2))
+    for cut in [*sorted(ends), len(runs)]:
+        want = runs[start][0].offset
+        epoch = opened(stage, want=want, committed=start > 0, shelf=Shelf(table))
+        assert epoch.next_offset == want
+        assert pure.holds(stage, epoch.state, epoch.offset, epoch.shard_offsets), "another state"
+        mine: set[Any] = set()
+        for number, run in enumerate(runs[start : cut + random.randint(0, AHEAD)], start + 1):
+            found, at = told(stage, folded(epoch, run)), run[-1].offset
+            assert found <= given[at], f"offset {at}: other records after a crash"
+            mine |= {(at, each) for each in found}
+            if number == cut:
+                table, out = saved(epoch), out | mine
+        assert pure.holds(stage, epoch.state, epoch.offset, epoch.shard_offsets), "another state"
+        shards, share = epoch.snapshot().shards, random.choice(WRITTEN)
+        written = {key: shards[key] for key in sorted(shards) if random.random() < share}
+        table |= written  # and then the end: no meta
+        out |= mine if written else set()
+        start = cut
+    assert out == {(at, each) for at, found in given.items() for each in found}, "lost records"
 
 
-def _same(out: dict[int, list[Record]], offset: int, records: list[Record]) -> None:
-    assert out.setdefault(offset, records) == records, (
-        f"message {offset}: other records after a crash"
-    )
+def differs(broken: Stage[Any], *given: Any) -> bool:
+    """Whether crashes tell a broken twin from the stage whose fold this is."""
+    try:
+        over_crashes(broken, *given)
+    except (AssertionError, ValueError):
+        return True
+    return False

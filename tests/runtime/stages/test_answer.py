@@ -1,12 +1,12 @@
-"""The answer stage: whose values a request finds, what is held until then, and that neither groups
-of messages nor crashes change a byte of it.
+"""The edges that are asked: whose values a request finds, what is held until then, and that no
+request makes a user spend more; where values are reported as they come, and where those of a slot
+are taken together when it is closed.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import fields
 from random import Random
 
 import numpy as np
@@ -21,7 +21,6 @@ from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Request
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.stages.answer import Answer
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.stages.shards import BEFORE
 from ldp_kafka.runtime.wire.records import decode_json
@@ -29,12 +28,21 @@ from ldp_kafka.runtime.wire.reports import read_reports
 from tests import rounds
 from tests.depth import depth
 from tests.fold import cases
-from tests.fold.test_equivalence import folded, splits, state_of
-from tests.rounds import batch, messages, request, tick
+from tests.fold.test_equivalence import splits
+from tests.rounds import FIRST_SLOT, batch, messages, request, tick
+from tests.runtime.stages.crashes import of_kind
+from tests.runtime.stages.test_settle import ONE
+from tests.runtime.stages.twins import AsksAgain
 
 SEEDS = range(depth(5, 200))
 SHORT = depth(60, 20_000)  # random logs of one or two users, of each protocol and window
-KINDS = [(name, numeric) for name in rounds.NAMES for numeric in (False, True)]
+KINDS = [
+    (name, *kind)
+    for name in rounds.NAMES
+    for kind in (("first", False), ("first", True), ("last", False), ("mean", True))
+]
+"""Of a protocol: which value of a slot counts, of categories or of numbers."""
+TAKEN = {**ONE, "count": len}
 PLACES = [(0, 2), (1, 2), (2, 3), (0, 4)]  # lateness, hold
 
 
@@ -68,24 +76,6 @@ def reports(stage, records):
     return found
 
 
-@pytest.mark.parametrize(("name", "numeric"), KINDS)
-def test_messages_together_or_one_by_one(name, numeric):
-    """Runs of messages fold to the same bytes, counts and state however they are cut."""
-    seen = Counter()
-    for seed in SEEDS:
-        lateness, hold = PLACES[seed % len(PLACES)]
-        of = rounds.topology(name, lateness=lateness, hold=hold, numeric=numeric)
-        log, random = rounds.wild(of, seed), Random(seed)
-        expected = folded(answer(of), log, [1] * len(log))
-        seen.update(expected[1])
-        assert folded(answer(of), log, [len(log)]) == expected, seed
-        for _ in range(depth(3, 10)):
-            sizes = list(splits(len(log), random))
-            assert folded(answer(of), log, sizes) == expected, (seed, sizes)
-    names = ("reports", "late", "duplicates", "requests", "requests_late", "requests_refused")
-    assert all(seen[each] > 2 for each in names), seen
-
-
 class Twin:
     """What the stage does, user by user and value by value; slow."""
 
@@ -95,6 +85,8 @@ class Twin:
         self.noise = cases.randomness(of)
         self.history = self.responder.history()
         self.states, self.values = {}, defaultdict(dict)
+        self.open = defaultdict(lambda: defaultdict(list))
+        """By slot and user: values that are taken together when it is closed."""
         self.closed = self.settled = NEVER
         self.watermark = -1
         self.said = []
@@ -171,58 +163,107 @@ class Twin:
             self.said.append((name.tobytes(), slot, phase, index.tobytes(), cost))
 
 
-@pytest.mark.parametrize(("name", "numeric"), KINDS)
-def test_the_rules_by_a_slow_twin(name, numeric):
+class TwinAtClose(Twin):
+    """The same where values of a slot are taken together."""
+
+    def take(self, decoded):
+        slot_ms, times, before = self.source.slot_ms, [], self.closed
+        if isinstance(decoded.tick, int):
+            times.append(decoded.tick)
+        if decoded.events is not None:
+            events = decoded.events
+            times += events.times.tolist()
+            for name, time, value in zip(
+                events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
+            ):
+                if time // slot_ms > before:
+                    self.open[time // slot_ms][name].append(value)
+        self.watermark = max([self.watermark, *times])
+        if self.watermark >= 0:
+            self.closed = self.watermark // slot_ms - self.source.lateness - 1
+            self.settled = max(self.settled, self.closed - self.source.hold)
+        for slot in sorted(slot for slot in self.open if slot <= self.closed):
+            for name, values in self.open.pop(slot).items():
+                self.report(name, slot, TAKEN[self.source.per_slot](values))
+
+    def report(self, name, slot, value):
+        state, [code] = self.user(name), self.of.method.bound(np.array([value]))
+        step = self.responder.first(
+            state, np.array([0]), slot, np.array([code]), np.array([True]), self.noise,
+            self.history,
+        )  # fmt: skip
+        self.say(state, step, slot, 0, 0)
+        if not self.responder.terms.population or in_second_half(state.users[:1])[0]:
+            self.values[name][slot] = int(code)
+
+
+def followed(of, log):
+    """A log through the stage and its twin, message by message: what both say of it."""
+    stage, twin, said = answer(of), (Twin if of.input.per_slot == "first" else TwinAtClose)(of), []
+    state = stage.fresh()
+    for message in log:
+        said += reports(stage, stage.fold(state, [message]).records)
+        twin.fold(stage, message)
+        assert (state.closed, state.settled) == (twin.closed, twin.settled)
+        names = sorted({*twin.states, *(name for users in twin.open.values() for name in users)})
+        whose = dict(zip(state.users.rows(Ids.of(names)), names, strict=True)) if names else {}
+        held = {(whose[at], slot): value for (at, slot), value in rounds.held(state).items()}
+        assert held == {
+            (name, slot): code
+            for name, slots in twin.values.items()
+            for slot, code in slots.items()
+        }, message.offset
+        if of.input.per_slot != "first":
+            assert state.panes.slots() == sorted(twin.open)
+    return sorted(said), sorted(twin.said)
+
+
+@pytest.mark.parametrize(("name", "how", "numeric"), KINDS)
+def test_the_rules_by_a_slow_twin(name, how, numeric):
     """Every report, and every value that is held after any message."""
     asked = 0
     for seed in SEEDS:
-        lateness, hold = PLACES[-1 - seed % len(PLACES)]
-        of = rounds.topology(name, lateness=lateness, hold=hold, numeric=numeric)
-        stage, twin, said = answer(of), Twin(of), []
-        state = stage.fresh()
-        for message in rounds.wild(of, seed):
-            said += reports(stage, stage.fold(state, [message]).records)
-            twin.fold(stage, message)
-            assert (state.closed, state.settled) == (twin.closed, twin.settled)
-            row = {state.users.rows(Ids.of([name]))[0]: name for name in twin.states}
-            assert {(row[at], slot): value for (at, slot), value in rounds.held(state).items()} == {
-                (name, slot): code
-                for name, slots in twin.values.items()
-                for slot, code in slots.items()
-            }, (seed, message.offset)
-        assert sorted(said) == sorted(twin.said), seed
-        asked += sum(each[2] for each in said)
+        lateness, hold = PLACES[seed % len(PLACES)]
+        of = rounds.topology(name, lateness=lateness, hold=hold, numeric=numeric, per_slot=how)
+        found, expected = followed(of, rounds.wild(of, seed))
+        assert found == expected, seed
+        asked += sum(each[2] for each in found)
     assert asked > 3
 
 
 # what is held
 
 
+@pytest.mark.parametrize("how", ["first", "last"])
 @pytest.mark.parametrize("hold", [2, 3])
 @pytest.mark.parametrize("lateness", [0, 2])
 @pytest.mark.parametrize("together", [1, 100])
-def test_nothing_of_a_settled_slot_is_left(lateness, hold, together):
-    """Whatever the gap to the next value or tick: at most the values of ``lateness + 1 + hold``
-    slots are there, and none when all of them are settled.
+def test_nothing_of_a_settled_slot_is_left(lateness, hold, together, how):
+    """Whatever the gap to the next value or tick: at most the values of so many slots are there,
+    and none when all of them are settled. Where values are taken together, those of open slots are
+    in panes alone.
     """
-    of = rounds.topology("lbd", lateness=lateness, hold=hold)
-    places = lateness + 1 + hold
+    of = rounds.topology("lbd", lateness=lateness, hold=hold, per_slot=how)
+    open_slots = lateness + 1
+    last = 8 if how == "first" else 8 - open_slots  # of which values are held
+    places = hold + open_slots * (how == "first")
+    values = [batch([(f"u{user}", slot, user % 3) for user in range(7)]) for slot in range(9)]
     for gap in (1, 2, places - 1, places, places + 1, 3 * places, 1000, 2**20):
         stage = answer(of)
         state = stage.fresh()
-        values = [batch([(f"u{user}", slot, user % 3) for user in range(7)]) for slot in range(9)]
-        stage.fold(state, messages(values))
-        kept = rounds.held(state)
-        assert {slot for _, slot in kept} == set(
-            range(rounds.FIRST_SLOT + 9 - places, rounds.FIRST_SLOT + 9)
-        )
-        last = messages([tick(8 + gap), tick(8 + gap + places)], 10)
+        counts = stage.fold(state, messages(values)).counts
+        assert counts["reports"] == 7 * (last + 1)
+        kept = {slot - FIRST_SLOT for _, slot in rounds.held(state)}
+        assert kept == set(range(last + 1 - places, last + 1))
+        if how != "first":
+            assert state.panes.slots() == [FIRST_SLOT + slot for slot in range(last + 1, 9)]
+        ticks = messages([tick(8 + gap), tick(8 + gap + open_slots + hold)], 10)
         for at in range(0, 2, together):
-            stage.fold(state, last[at : at + together])
+            stage.fold(state, ticks[at : at + together])
             if together == 1 and not at:
-                left = {slot - rounds.FIRST_SLOT for _, slot in rounds.held(state)}
-                assert left == set(range(9 - places + gap, 9))
-        assert not rounds.held(state)
+                left = {slot - FIRST_SLOT for _, slot in rounds.held(state)}
+                assert left == set(range(last + 1 - places + gap, min(9, last + gap + 1)))
+        assert not rounds.held(state) and (how == "first" or not len(state.panes))
         assert all((cells == -1).all() for cells in state.users.state.columns["held"])
 
 
@@ -241,30 +282,32 @@ def test_a_request_lets_go_of_its_slot(cost):
     assert len(rounds.held(state)) == 28
     made = put(stage, state, request(1, second if cost is None else cost), first=7)
     assert [len(each) for each in made] == [7 if cost is None else 0]
-    assert made[0].settled == rounds.FIRST_SLOT + 1
+    assert made[0].settled == FIRST_SLOT + 1
     assert len(rounds.held(state)) == 14
     assert put(stage, state, request(1, second), request(0, second), first=8) == []
 
 
+@pytest.mark.parametrize("how", ["first", "last"])
 @pytest.mark.parametrize("name", ["lpd", "lpa"])
-def test_values_of_the_first_half_are_never_held(name):
+def test_values_of_the_first_half_are_never_held(name, how):
     """No request can ask for them."""
-    of = rounds.topology(name)
-    stage = answer(of)
+    stage = answer(rounds.topology(name, per_slot=how))
     state = stage.fresh()
     for slot in range(4):
         rows = [(f"u{user}", slot, user % 3) for user in range(60)]
         stage.fold(state, messages([batch(rows)], 1 + slot))
         second = np.flatnonzero(in_second_half(state.users.state.users[: state.users.state.count]))
-        assert {row for row, _ in rounds.held(state)} == set(second.tolist())
+        held = {row for row, _ in rounds.held(state)}
+        assert held == set(second.tolist()) if how == "first" or slot == 3 else not held - {*second}
     assert 10 < len(second) < 50
 
 
-def test_a_state_is_of_bounded_size():
-    """``lateness + 1 + hold`` values of 8 bytes a user, however long it runs."""
-    of = rounds.topology("lbd", lateness=2, hold=3)
+@pytest.mark.parametrize(("how", "places"), [("first", 6), ("last", 3)])
+def test_a_state_is_of_bounded_size(how, places):
+    """Values of 8 bytes of so many slots a user, and panes of open slots, however long it runs."""
+    of = rounds.topology("lbd", lateness=2, hold=3, per_slot=how)
     assert of.method.fields.keys() | {"held", BEFORE} == answer(of).fields.keys()
-    assert answer(of).fields["held"].length == 6
+    assert answer(of).fields["held"].length == places
 
     def size(slots):
         stage = answer(of)
@@ -278,59 +321,6 @@ def test_a_state_is_of_bounded_size():
     short, long = size(20), size(60)  # numbers of two digits
     assert abs(long[0] - short[0]) < 0.1 * short[0]
     assert long[1] == short[1]
-
-
-# crashes
-
-
-def shards_of(stage, state):
-    return stage.dump(state, stage.shards_of(state))
-
-
-def held_by(state):
-    """All that is held, by the users' digests."""
-    digests = state.users.state.users
-    found = rounds.held(state)
-    return {(digests[row].tobytes(), slot): value for (row, slot), value in found.items()}
-
-
-@pytest.mark.parametrize(("name", "numeric"), KINDS)
-def test_shards_that_are_ahead(name, numeric):
-    """A crash between shards and meta: some shards are written of a later offset than the rest,
-    however far. What is folded again makes the state of the straight fold, and no report that is
-    not the straight fold's; with those of before the crash it makes all of them.
-    """
-    for seed in SEEDS:
-        random = Random(seed)
-        lateness, hold = PLACES[seed % len(PLACES)]
-        of = rounds.topology(name, lateness=lateness, hold=hold, numeric=numeric)
-        stage, log = answer(of), rounds.wild(of, seed)
-        first = random.randrange(len(log) - 2)
-        second = random.randrange(first, len(log))
-        state, written, straight, before, held = stage.fresh(), {}, [], [], []
-        for at, message in enumerate(log):
-            straight += reports(stage, stage.fold(state, [message]).records)
-            held.append(held_by(state))
-            if at == first:
-                meta = json.loads(json.dumps(stage.meta(state)))
-                written = {
-                    each: (message.offset, payload)
-                    for each, payload in shards_of(stage, state).items()
-                }
-            if at == second:
-                before = list(straight)
-                for each, payload in shards_of(stage, state).items():
-                    if random.random() < 0.5:
-                        written[each] = message.offset, payload
-        found = stage.load(meta, written)
-        said, at = set(before), first + 1
-        for run in splits(len(log) - at, random):
-            said |= set(reports(stage, stage.fold(found, log[at : at + run]).records))
-            at += run
-            if at > second:
-                assert held_by(found) == held[at - 1], (seed, at)
-        assert said == set(straight), seed
-        assert state_of(stage, found) == state_of(stage, state), seed
 
 
 # privacy
@@ -397,90 +387,77 @@ def sound(of, number, make=answer):
         stage, log = make(of), short(of, random)
         state = stage.fresh()
         cut = random.randrange(len(log))
-        said = []
-        for message in log[:cut]:
-            said += reports(stage, stage.fold(state, [message]).records)
+        made = stage.fold(state, log[:cut]).records
         kept = (
             json.loads(json.dumps(stage.meta(state))),
-            {each: (cut, payload) for each, payload in shards_of(stage, state).items()},
+            {
+                each: (cut, payload)
+                for each, payload in stage.dump(state, stage.shards_of(state)).items()
+            },
         )
-        lost = stage.fold(state, log[cut:])
+        made += stage.fold(state, log[cut:]).records
         again = stage.load(*kept)
-        replayed = []
-        for message in log[cut:]:
-            replayed += reports(stage, stage.fold(again, [message]).records)
-        every = {*said, *replayed, *reports(stage, lost.records)}
+        for size in splits(len(log) - cut, random):
+            made += stage.fold(again, log[cut : cut + size]).records
+            cut += size
+        every = {*reports(stage, made)}
         if overspent(of, every):
             return False, second
         second += sum(phase for _, _, phase, _, _ in every)
     return True, second
 
 
+@pytest.mark.parametrize("how", ["first", "last"])
 @pytest.mark.parametrize("name", ["lbd", "lba"])
-def test_an_edge_that_answers_twice_is_found(name, monkeypatch):
+def test_an_edge_that_answers_twice_is_found(name, how, monkeypatch):
     """The search has power: where neither the stage nor the users' ledgers remember a request, it
-    finds two reports of one slot. (Where users are
-    divided, who was selected is a third record of it.)
+    finds two reports of one slot. (Where users are divided, who was selected is a third record of
+    it.)
     """
-
-    def forgets(self, state, rows, slot):
-        del self, state, slot
-        return np.ones(len(rows), np.bool_)
-
-    class Forgets(Answer):
-        def _ask(self, state, message, output):
-            before = state.settled
-            super()._ask(state, message, output)
-            state.settled = before
-
-    def make(of):
-        plain = answer(of)
-        return Forgets(**{each.name: getattr(plain, each.name) for each in fields(plain)})
-
-    monkeypatch.setattr(Responder, "fresh", forgets)
-    assert not sound(rounds.topology(name), SHORT, make)[0]
+    monkeypatch.setattr(Responder, "fresh", lambda _, __, rows, ___: np.ones(len(rows), np.bool_))
+    of = rounds.topology(name, per_slot=how)
+    assert not sound(of, SHORT, lambda of: of_kind(AsksAgain, answer(of)))[0]
 
 
+@pytest.mark.parametrize("how", ["first", "last"])
 @pytest.mark.parametrize("window", [2, 3])
 @pytest.mark.parametrize("name", rounds.NAMES)
-def test_no_order_of_requests_makes_a_user_spend_more(name, window):
-    """Repeated with another epsilon, out of order, late, in any place of the log, folded in any
-    groups and again after a crash.
+def test_no_order_of_requests_makes_a_user_spend_more(name, window, how):
+    """Nor say two things of one slot: whatever values come how often, requests repeated with
+    another epsilon, out of order, late, in any place of the log, folded together and again in any
+    groups after a crash.
     """
-    random = Random(window)
-    lateness, hold = random.choice(PLACES)
-    of = rounds.topology(name, lateness=lateness, hold=hold, window=window)
+    lateness, hold = Random(window).choice(PLACES)
+    of = rounds.topology(name, lateness=lateness, hold=hold, window=window, per_slot=how)
     good, second = sound(of, SHORT)
     assert good
     assert second > SHORT / 10
 
 
-@pytest.mark.parametrize(("name", "numeric"), KINDS)
-def test_a_changed_value_changes_no_other_report(name, numeric):
-    """Noise is bound to (user, slot, phase): of two streams that differ in one user's values of one
-    slot, the same requests lead to the same reports but for that user's of that slot.
+@pytest.mark.parametrize(("name", "how", "numeric"), KINDS)
+def test_a_changed_value_changes_no_other_report(name, how, numeric):
+    """Noise is bound to (user, slot, phase): of two streams that differ in one of a user's values
+    of one slot, the same requests lead to the same reports but for that user's of that slot.
     """
-    changed = 0
-    of = rounds.topology(name, lateness=1, hold=2, numeric=numeric)
+    changed, of = 0, rounds.topology(name, lateness=1, hold=2, numeric=numeric, per_slot=how)
     noise, terms = cases.randomness(of), of.method.protocol.terms
     users = list(dict.fromkeys([*answering(of), *(f"u{user}" for user in range(30))]))
+    cost = terms.budget if terms.population else terms.second // 3
     for slot in range(2, 6):
         said = []
-        for other in (False, True):
+        for other in (0, 1):
             values = []
             for at in range(8):
                 rows = [(user, at, (index + at) % 3) for index, user in enumerate(users)]
-                if other and at == slot:
-                    rows[0] = (users[0], at, (rows[0][2] + 1) % 3)
+                values += [] if how == "first" else [batch(rows)]
+                rows[0] = (users[0], at, (rows[0][2] + (other and at == slot)) % 3)
                 values.append(batch(rows))
-                cost = terms.budget if terms.population else terms.second // 3
                 values.append(request(at - 2, cost, 1, 2 if terms.population else 1))
             stage = answer(of)
-            folded = stage.fold(stage.fresh(), messages(values)).records
-            said.append({each[:3]: each[3:] for each in reports(stage, folded)})
+            records = stage.fold(stage.fresh(), messages(values)).records
+            said.append({each[:3]: each[3:] for each in reports(stage, records)})
         one, two = said
-        digest = noise.digests(Ids.of(users[:1]))
-        at = rounds.FIRST_SLOT + slot
+        at, digest = FIRST_SLOT + slot, noise.digests(Ids.of(users[:1]))
         mine = {
             (noise.report_ids(digest, np.array([at]), phase)[0].tobytes(), at, phase)
             for phase in (0, 1)

@@ -16,19 +16,10 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
-from tests.depth import depth
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
 from tests.runtime.stages.pane_cases import (
     FIRST,
-    SETTINGS,
-    AllBehind,
-    KeepsNoPanes,
-    crashed,
-    in_runs,
-    is_found,
-    numbered,
-    straight,
-    wild_streams,
+    with_ticks,
 )
 
 TEXT = """
@@ -134,41 +125,6 @@ def test_events_close_nothing():
     assert state.watermark == -1 and stage.latest(log(values)) == -1
     found, _ = released(stage, log([*values, tick(31)]))
     assert {slot for _, slot in found} == set(range(26))
-
-
-def with_ticks(seed):
-    """A log that nothing but ticks brings further: those that were there, and one a slot or so."""
-    random, found = Random(seed), []
-    for at, message in enumerate(wild_streams(seed % 7)):
-        found.append(message.value)
-        if random.random() < 0.2:
-            found.append(tick(at // 3))
-    return numbered(log(found))
-
-
-def said(stage, record):
-    """Of a release: its key and all of it."""
-    return [(record.key, record.value)] if record.topic == stage.releases.topic else []
-
-
-STREAMS = ', streams: [s0, s1, s2, s3, s4, s5, s6], start: "2025-10-09T08:54:00Z"'
-
-
-@pytest.mark.parametrize("more", ["", STREAMS], ids=["any", "known"])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_the_same_whatever_the_cuts_and_crashes(setting, more):
-    stage = stage_of("segment_mean", setting, more=more)
-    for seed in range(depth(8, 300)):
-        messages = with_ticks(seed)
-        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
-        alone, together = in_runs(stage, messages, seed, 30)
-        assert sorted(alone) == sorted(together)
-
-
-@pytest.mark.parametrize("broken", [AllBehind, KeepsNoPanes])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_broken_twins_are_found(broken, setting):
-    assert is_found(broken, stage_of("segment_mean", setting), with_ticks, said)
 
 
 def test_no_event_of_one_stream_changes_what_is_released_of_another():

@@ -20,21 +20,12 @@ from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
-from tests.depth import depth
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
     SLOTS,
-    AllBehind,
-    KeepsNoPanes,
-    NoCovers,
     beside_the_method,
-    crashed,
-    in_runs,
-    is_found,
-    numbered,
-    straight,
     wild_streams,
 )
 
@@ -77,11 +68,6 @@ def released(records):
     return found
 
 
-def said(stage, record):
-    """Of a release: its key and all of it."""
-    return [(record.key, record.value)] if record.topic == stage.releases.topic else []
-
-
 HOMES = """
 topology: shops
 input: {slot: 1m, lateness: 0, partitions: 4, max_ahead: 1d, per_slot: sum}
@@ -115,10 +101,6 @@ def test_a_stream_is_released_by_its_own_partition_alone():
     assert reasons == ["partition"] * (3 * 30)
 
 
-def logs(seed):
-    return numbered(wild_streams(seed % 7))
-
-
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("method", WINDOWED)
 def test_releases_are_those_of_the_method(method, setting):
@@ -138,41 +120,6 @@ def test_releases_are_those_of_the_method(method, setting):
         assert inside[name][0] == pytest.approx(value, rel=1e-14)
         assert inside[name][1] == (None if np.isnan(error) else pytest.approx(error, rel=1e-14))
     assert run.counts["windows"] > 0 and run.counts["releases"] == len(found)
-
-
-@pytest.mark.parametrize("per_slot", ["first", "mean", "count"])
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", ["segment_mean", "discontin_group", "naive"])
-def test_the_same_records_in_whatever_runs(method, setting, per_slot):
-    stage = stage_of(method, setting, per_slot)
-    for seed in range(4):
-        alone, together = in_runs(stage, wild_streams(seed), seed, 30)
-        releases = [
-            [each for each in some if each.topic == stage.releases.topic]
-            for some in (alone, together)
-        ]
-        assert releases[0] == releases[1] and len(releases[0]) > 40
-        assert sorted(alone) == sorted(together)
-
-
-@pytest.mark.parametrize("per_slot", ["first", "mean"])
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", ["segment_mean", "contin_group"])
-def test_crashes_between_any_two_records_of_a_snapshot(method, setting, per_slot):
-    stage = stage_of(method, setting, per_slot)
-    for seed in range(depth(8, 300)):
-        messages = logs(seed)
-        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
-
-
-@pytest.mark.parametrize(
-    ("broken", "per_slot"),
-    [(AllBehind, "first"), (NoCovers, "count"), (KeepsNoPanes, "first")],
-)
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_broken_twins_are_found(broken, setting, per_slot):
-    stage = stage_of("segment_mean", setting, per_slot)
-    assert is_found(broken, stage, logs, said)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

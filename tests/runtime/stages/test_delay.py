@@ -15,21 +15,15 @@ from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.topology import loads, plan
-from tests.depth import depth
 from tests.fold.cases import HERE, KEY
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
     SLOTS,
-    AllBehind,
     beside_the_method,
-    crashed,
-    in_runs,
-    is_found,
-    straight,
     wild_streams,
 )
-from tests.runtime.stages.test_settle import logs, reports, said
+from tests.runtime.stages.test_settle import reports
 
 TEXT = """
 topology: delayed
@@ -77,17 +71,6 @@ def test_reports_are_the_releases_of_the_method(method, setting):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_the_same_records_in_whatever_runs(setting):
-    stage = stage_of("segment_mean", setting, "mean")
-    for seed in range(3):
-        alone, together = in_runs(stage, wild_streams(seed), seed, 20)
-        assert (
-            sorted(alone) == sorted(together)
-            and len(reports([each for each in alone if each.topic == stage.reports_topic])) > 40
-        )
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
 def test_a_fold_says_the_earliest_slot_that_it_reported(setting):
     stage = stage_of("naive", setting)
     state, told = stage.fresh(), 0
@@ -98,21 +81,6 @@ def test_a_fold_says_the_earliest_slot_that_it_reported(setting):
         assert folded.oldest == min(slots, default=None)
         told += bool(slots)
     assert told > 3
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", ["segment_mean", "discontin_group"])
-def test_crashes_between_any_two_records_of_a_snapshot(method, setting):
-    stage = stage_of(method, setting)
-    for seed in range(depth(10, 300)):
-        messages = logs(seed)
-        found = crashed(stage, messages, seed, said)
-        assert found == straight(stage, messages, said), seed
-    assert found
-
-
-def test_a_broken_twin_is_found():
-    assert is_found(AllBehind, stage_of("segment_mean", "sliding"), logs, said)
 
 
 def test_a_plan_says_what_is_hidden_and_what_it_costs():

@@ -21,17 +21,10 @@ from ldp_kafka.runtime.wire.codec import encode
 from tests.depth import depth
 from tests.runtime.device.lives import SLOT
 from tests.runtime.stages.crashes import of_kind
-from tests.runtime.stages.test_device_phases import BUDGET, LBA, LPA, OUE
-from tests.runtime.stages.test_device_phases import Fed as Asked
-from tests.runtime.stages.test_devices import BITS, MEAN, PER_USER, Fed, name_of
+from tests.runtime.stages.devices import BUDGET, MEAN, TEXTS, Asked, Fed, fed_of, name_of
 from tests.runtime.stages.test_single_runs import folded
 
-TEXTS = {"mean": MEAN, "per-user": PER_USER, "bits": BITS, "lba": LBA, "lpa": LPA, "oue": OUE}
 PER_SLOT, OFTEN = 80, 0.85  # messages of a slot's time, and how many of them are plain reports
-
-
-def fed(name):
-    return (Asked if name in ("lba", "lpa", "oue") else Fed)(TEXTS[name])
 
 
 def message_of(of, rng, slot, kind, *, answers):
@@ -67,7 +60,7 @@ def foreign(of, number, slot, index):
 
 def script(seed, name, n):
     """A log of devices that report slot after slot, some late, some ahead, some twice."""
-    rng, of, log = np.random.default_rng(seed), fed(name), []
+    rng, of, log = np.random.default_rng(seed), fed_of(TEXTS[name]), []
     for at in range(n):
         now = 50 + at // PER_SLOT
         slot = now + int(rng.choice([0, 0, 0, 0, -1, -1, -2, -3, 1, 2]))
@@ -208,12 +201,12 @@ class OnePhase(CollectDevicePhases):
     ],
 )
 def test_a_broken_stage_is_found(kind, name):
-    stage = of_kind(kind, fed(name).stage)
+    stage = of_kind(kind, fed_of(TEXTS[name]).stage)
     assert any(differs(stage, seed, name)[0] for seed in range(3))
 
 
 def test_columns_show_no_report():
-    of = fed("mean")
+    of = Fed(MEAN)
     rows = DeviceRows([name_of(3)], *([np.arange(1)] * 4))
     assert repr(rows) == "DeviceRows(1 reports)"
     assert of.stage.fold(of.state, []).records == []

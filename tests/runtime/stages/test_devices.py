@@ -1,143 +1,33 @@
-"""The collector's fold over devices' reports: each id counts once, slots close by event time, and a
-crash changes nothing.
-"""
+"""The collector's fold over devices' reports: each id counts once, slots close by time."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from confluent_kafka import Producer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.records import Release, Reports, Tick
+from ldp_kafka.records import Release, Tick
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.log import Message, Record
-from ldp_kafka.runtime.stages.collect_devices import (
-    CollectDevices,
-    make_collect_devices,
-    partition_of,
-)
-from ldp_kafka.runtime.stages.parts import Counted, PartOf
+from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json, header
-from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loader
 from tests.cases import cases
-from tests.runtime.device.lives import SLOT, TEXT, loads
-from tests.runtime.stages.crashes import of_kind, over_crashes
+from tests.runtime.device.lives import SLOT, loads
+from tests.runtime.stages.devices import MEAN, PER_USER, Fed, name_of
 from tests.runtime.stages.test_collector import partial
-
-MEAN = (TEXT % ("sw_direct", "domain: [0, 100]", "mean")).replace("lateness: 1000", "lateness: 1")
-PER_USER = (TEXT % ("capp", "domain: [0, 100]", "mean, per_user")).replace(
-    "lateness: 1000", "lateness: 1"
-)
-BITS = (TEXT % ("lpu", "mechanism: oue, categories: 40", "frequencies")).replace(
-    "lateness: 1000", "lateness: 1"
-)
-
-
-def name_of(number, at=1, partitions=2):
-    """An id that lies in partition ``at``; ids of other numbers are spread over the parts of a
-    slot.
-    """
-    name = bytearray(np.random.default_rng(number).bytes(16))
-    name[7] += (
-        (at - partition_of(bytes(name), partitions)) % partitions
-        if name[7] < 254
-        else -(1 if partition_of(bytes(name), partitions) != at else 0)
-    )
-    assert partition_of(bytes(name), partitions) == at
-    return bytes(name)
-
-
-class Fed:
-    """The stage of partition 1, its state and its log."""
-
-    def __init__(self, text=MEAN, source=3):
-        self.topology = loads(text)
-        self.stage = replace(make_collect_devices(self.topology, 1), source=source)
-        self.state, self.offset, self.counts = self.stage.fresh(), 0, {}
-
-    def report(self, number, slot, index=7, **changes):
-        """A device's message; the same number and slot are the same report."""
-        method = self.topology.method
-        blank = method.blank(1)
-        values = np.array([index]) if blank.ndim == 1 else np.full_like(blank, index)
-        single = stages_single(self.topology, name_of(1000 * number + slot), slot, values)
-        return write_reports(replace(single, **changes))
-
-    def put(self, *values, at=None):
-        """Messages, folded together, at a slot of the broker's clock (default: far ahead)."""
-        time = 10**12 if at is None else at * SLOT
-        folded = self.stage.fold(
-            self.state, [Message(self.offset + i, time, value) for i, value in enumerate(values)]
-        )
-        self.offset += len(values)
-        self.counts = folded.counts
-        return folded.records
-
-    def partials(self, *values, at=None):
-        """The (slot, number of reports) of the partials that messages gave."""
-        records = self.put(*values, at=at)
-        assert all(
-            record.topic == self.topology.partials_topic and record.key == b"3"
-            for record in records
-        )
-        assert all(partial(record).source == 3 for record in records)
-        return [
-            (found.slot, found.support[0] if found.support else None)
-            for found in map(partial, records)
-        ]
-
-    def refused(self, value, at=None):
-        """The reason of the dead letter of a message that changes nothing."""
-        before = (
-            self.stage.meta(self.state),
-            self.stage.dump(self.state, self.stage.shards_of(self.state)),
-        )
-        [record] = self.put(value, at=at)
-        assert (
-            self.stage.meta(self.state),
-            self.stage.dump(self.state, self.stage.shards_of(self.state)),
-        ) == before
-        assert record.topic == self.topology.collector_dead_letters_topic
-        body = json.loads(record.value)
-        assert (body["topic"], body["partition"], body["offset"]) == (
-            "d.device-reports",
-            1,
-            self.offset - 1,
-        )
-        return body["reason"]
-
-
-def stages_single(topology, name, slot, values):
-    """One report as a device makes it."""
-    ids = np.frombuffer(name, np.uint64).reshape(1, 2)
-    series = np.frombuffer(name_of(1), np.uint64).reshape(1, 2) if topology.per_user else None
-    return Reports(
-        ids,
-        np.array([slot]),
-        values,
-        topology.method.scale,
-        topology.fingerprint,
-        -1,
-        None,
-        series=series,
-    )
 
 
 def test_each_id_counts_once():
@@ -313,107 +203,3 @@ def test_a_worker_without_a_broker_is_started_again(monkeypatch):
         run(loader.loads(MEAN + "kafka: {bootstrap_servers: '127.0.0.1:1'}"), role="collect")
         == RETRY
     )
-
-
-class NoOffset(CollectDevices):
-    """Takes every id that is there for a repetition, also where a part is ahead of the rest."""
-
-    def _report(self, state, one, message, output):
-        super()._report(state, one, message._replace(offset=2**40), output)
-
-
-class NoIds(CollectDevices):
-    """Counts what comes again."""
-
-    def _report(self, state, one, message, output):
-        part = state.parts.get(PartOf.of(int(one.slots[0]), 0, one.ids.tobytes()))
-        if part:
-            part.ids.pop(one.ids.tobytes(), None)
-        super()._report(state, one, message, output)
-
-
-class OneWriting(CollectDevices):
-    """Writes ids down without those of the last messages."""
-
-    def dump(self, state, shards):
-        held = {at: dict(part.ids) for at, part in state.parts.items()}
-        for part in state.parts.values():
-            for name in list(part.ids)[-1:]:
-                part.ids[name] = Counted(-1, part.ids[name].said)
-        found = super().dump(state, shards)
-        for at, part in state.parts.items():
-            part.ids.update(held[at])
-        return found
-
-
-def script(seed, text, n=60):
-    """A log: devices report slot after slot, some late, some twice, some wrong; ticks."""
-    rng, fed, log = np.random.default_rng(seed), Fed(text), []
-    for at in range(n):
-        slot = 50 + at // 6 + int(rng.integers(-2, 3))
-        number = int(rng.integers(5))
-        low, high = fed.topology.method.index_range if text != BITS else (0, 1)
-        kind = rng.integers(12)
-        value = (
-            encode(Tick(slot * SLOT))
-            if kind == 0
-            else (
-                b"{"
-                if kind == 1
-                else fed.report(
-                    number, slot, int(np.random.default_rng([number, slot]).integers(low, high))
-                )
-            )
-        )
-        log.append(Message(at, (50 + at // 6) * SLOT, value))
-    return log
-
-
-def crashing(kind, text, log, cuts, ahead):
-    """What comes out of the log of partition 1, over crashes."""
-    stage = replace(make_collect_devices(loads(text), 1), source=3)
-    return over_crashes(of_kind(kind, stage), log, cuts, ahead)
-
-
-@given(
-    st.integers(0, 2**32),
-    st.sampled_from([MEAN, PER_USER, BITS]),
-    st.lists(st.integers(1, 60), min_size=1, max_size=4),
-    st.integers(0, 20),
-)
-@settings(max_examples=40)
-def test_a_crash_changes_nothing(seed, text, cuts, ahead):
-    """Parts of a snapshot without its meta are ahead of the rest; what comes out is what a calm
-    owner gives.
-    """
-    log = script(seed, text)
-    calm = crashing(CollectDevices, text, log, [], [])
-    assert crashing(CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
-
-
-@pytest.mark.parametrize("kind", [NoOffset, NoIds, OneWriting])
-def test_a_broken_fold_is_found(kind):
-    """By the same comparison."""
-
-    def differs(seed):
-        log = script(seed, PER_USER)
-        calm = crashing(CollectDevices, PER_USER, log, [], [])
-        try:
-            return crashing(kind, PER_USER, log, [20, 40], [10, 10]) != calm
-        except AssertionError:
-            return True
-
-    assert any(differs(seed) for seed in range(5))
-
-
-@given(st.integers(0, 2**32), st.integers(1, 60))
-@settings(max_examples=20)
-def test_together_or_one_by_one(seed, together):
-    """It makes no difference."""
-    log, fed = script(seed, MEAN), Fed()
-    state, records = fed.stage.fresh(), []
-    for start in range(0, len(log), together):
-        records += fed.stage.fold(state, log[start : start + together]).records
-    assert records == [
-        record for made in crashing(CollectDevices, MEAN, log, [], []).values() for record in made
-    ]

@@ -17,24 +17,14 @@ from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.stages.curate import make_curate
-from ldp_kafka.runtime.stages.windows import NO_ZEROS
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
-from tests.depth import depth
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
     SLOTS,
-    AllBehind,
-    KeepsNoPanes,
-    crashed,
-    in_runs,
-    is_found,
-    numbered,
-    straight,
     told_of,
-    wild_streams,
 )
 
 NAMES = [f"s{stream}" for stream in range(6)]
@@ -81,15 +71,6 @@ def topology_of(
 def stage_of(*args, partition=0, **more):
     topology = topology_of(*args, **more)
     return make_curate(topology, partition, edge_randomness(topology, KEY, HERE))
-
-
-def said(stage, record):
-    """Of a release: its key and all of it."""
-    return [(record.key, record.value)] if record.topic == stage.releases.topic else []
-
-
-def logs(seed):
-    return numbered(wild_streams(seed % 7))
 
 
 def released(records, topic):
@@ -221,44 +202,6 @@ def test_a_stream_is_zero_in_its_own_partition_alone():
         at: [name for name, where in zip(NAMES, home, strict=True) if where == at]
         for at in range(3)
     }
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", ["naive", "segment_mean", "discontin_group"])
-def test_the_same_records_in_whatever_runs(method, setting):
-    stage = stage_of(method, setting)
-    for seed in range(4):
-        alone, together = in_runs(stage, wild_streams(seed), seed, 30)
-        releases = [
-            [each for each in some if each.topic == stage.releases.topic]
-            for some in (alone, together)
-        ]
-        assert releases[0] == releases[1] and len(releases[0]) > 40
-
-
-@pytest.mark.parametrize("per_slot", ["sum", "count"])
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", ["segment_mean", "contin_group"])
-def test_crashes_between_any_two_records_of_a_snapshot(method, setting, per_slot):
-    stage = stage_of(method, setting, per_slot)
-    for seed in range(depth(8, 300)):
-        messages = logs(seed)
-        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
-
-
-class NoZeros:
-    """Forgets streams without events after a crash."""
-
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.zeros = NO_ZEROS
-        return state
-
-
-@pytest.mark.parametrize("broken", [AllBehind, KeepsNoPanes, NoZeros])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_broken_twins_are_found(broken, setting):
-    assert is_found(broken, stage_of("segment_mean", setting), logs, said)
 
 
 def test_a_state_that_no_event_has_reached_is_sound():

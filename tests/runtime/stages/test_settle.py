@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from functools import cache
 
-import numpy as np
 import pytest
 
 from ldp_kafka.runtime import local
@@ -16,19 +15,8 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
-from tests.depth import depth
 from tests.exact import mean_of, sum_of
-from tests.fold.cases import CAPP, HERE, KEY, SLOT, START, closing, log, wild
-from tests.runtime.stages.pane_cases import (
-    AllBehind,
-    KeepsNoPanes,
-    NoCovers,
-    crashed,
-    in_runs,
-    is_found,
-    numbered,
-    straight,
-)
+from tests.fold.cases import CAPP, HERE, KEY, SLOT, START, closing, log, singly, wild
 
 TEXT = """
 topology: settled
@@ -64,40 +52,20 @@ def stage_of(*args, **more):
     return make(topology, "perturb", 0, edge_randomness(topology, KEY, HERE))
 
 
-def reports(records):
-    """{id: what it says}, and no id twice."""
+def reports(records, topic=None):
+    """{id: what it says}, and no id twice; of a topic, where there are several."""
     found = {}
     for record in records:
-        batch = read_reports(record.value)
+        batch = read_reports(record.value) if topic in (None, record.topic) else None
         for one in () if batch is None else batch.singles():
             assert one.id not in found
             found[one.id] = one.slot, one.value, one.series
     return found
 
 
-def said(stage, record):
-    """Of reports: their ids and what they say."""
-    return reports([record]).items() if record.topic == stage.reports_topic else []
-
-
-def logs(seed):
-    return numbered(wild(seed % 7, 1, 14)[0])
-
-
-def listed(messages):
-    """The same log with lists for numbers, one event a message; what is no event stays."""
-    values, reader = [], stage_of("last").reader
-    for message in messages:
-        events = reader.read(message.value).events
-        if events is None:
-            values.append(message.value)
-            continue
-        for user, time, value in zip(
-            events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
-        ):
-            two = [value, 7 * value % 10]
-            values.append(json.dumps({"user": user, "time": time, "value": two}).encode())
-    return log(values)
+def twice(value):
+    """A list of two numbers."""
+    return [value, 7 * value % 10]
 
 
 def one_of(per_slot, values):
@@ -145,20 +113,21 @@ def taken_together(messages, per_slot, reader):
     [*((how, CAPP) for how in ONE), *((how, SPLIT) for how in ONE), ("mean", SAMPLED)],
 )
 def test_a_slots_values_are_one(per_slot, privacy, statistics):
-    """The reports are those of a log in which each user has one value a slot."""
-    topology = topology_of(per_slot, statistics, privacy)
-    noise = edge_randomness(topology, KEY, HERE)
-    reader = stage_of(per_slot, statistics, privacy).reader
+    """The reports are those of a log in which each user has one value a slot. (Releases follow from
+    them, see `test_partitions_make_no_difference`.)
+    """
+    stage = stage_of(per_slot, statistics, privacy)
     for seed in range(3):
-        given = wild(seed)[0] if privacy == CAPP else listed(wild(seed)[0])
+        given = wild(seed)[0] if privacy == CAPP else singly(wild(seed)[0], twice)
         messages = [each for each in given if b'"tick"' not in (each.value or b"")]
-        one = local.run(topology, noise, [taken_together(messages, per_slot, reader)])
-        many = local.run(topology, noise, [log([m.value for m in messages] + [closing(60)])])
-        assert reports(many.reports[0]) == reports(one.reports[0])
-        assert len(reports(many.reports[0])) > 30
-        assert {each.value for each in many.releases if b'"mean"' in each.value} == {
-            each.value for each in one.releases if b'"mean"' in each.value
-        }
+        one, many = (
+            reports(stage.fold(stage.fresh(), given).records, stage.reports_topic)
+            for given in (
+                taken_together(messages, per_slot, stage.reader),
+                log([each.value for each in messages] + [closing(60)]),
+            )
+        )
+        assert many == one and len(many) > 30
 
 
 def test_categories_and_numbers_of_events():
@@ -210,57 +179,3 @@ def test_nothing_is_reported_before_its_slot_is_closed():
     assert counts == [0, 0, 0, 1] and output.gauges["open_slots"] == 2
     look = stage.look(stage.meta(state), stage.dump(state, stage.shards_of(state)))
     assert look.problems == [] and look.slots == 2 and look.users == 1
-
-
-@pytest.mark.parametrize("statistics", BOTH)
-@pytest.mark.parametrize(
-    ("per_slot", "privacy"), [("last", CAPP), ("mean", CAPP), ("count", CAPP), ("mean", SPLIT)]
-)
-def test_the_same_records_in_whatever_runs(per_slot, privacy, statistics):
-    stage = stage_of(per_slot, statistics, privacy)
-    for seed in range(4):
-        given = wild(seed)[0] if privacy == CAPP else listed(wild(seed)[0])
-        alone, together = in_runs(stage, numbered(given), seed, 20)
-        reported = [
-            [each.value for each in some if each.topic == stage.reports_topic]
-            for some in (alone, together)
-        ]
-        assert reported[0] == reported[1]
-        assert sorted(alone) == sorted(together)
-
-
-@pytest.mark.parametrize("statistics", BOTH)
-@pytest.mark.parametrize(
-    ("per_slot", "privacy"),
-    [("last", CAPP), ("mean", CAPP), ("sum", CAPP), ("last", SAMPLED), ("mean", SPLIT)],
-)
-def test_crashes_between_any_two_records_of_a_snapshot(per_slot, privacy, statistics):
-    """Every report once: none is lost, and none is drawn of other values."""
-    stage = stage_of(per_slot, statistics, privacy)
-    for seed in range(depth(12, 400)):
-        messages = logs(seed) if privacy == CAPP else numbered(listed(logs(seed)))
-        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
-
-
-class DrawsAgain(AllBehind):
-    """Reports at a slot's close whatever its shard has reported before the crash."""
-
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.users.state.columns["last"][:] = np.iinfo(np.int64).min
-        return state
-
-
-@pytest.mark.parametrize(
-    ("broken", "per_slot"), [(NoCovers, "count"), (KeepsNoPanes, "last"), (DrawsAgain, "mean")]
-)
-def test_broken_twins_are_found(broken, per_slot):
-    assert is_found(broken, stage_of(per_slot), logs, said)
-
-
-@pytest.mark.parametrize(
-    ("broken", "per_slot"), [(NoCovers, "sum"), (KeepsNoPanes, "last"), (DrawsAgain, "mean")]
-)
-def test_broken_twins_are_found_where_values_are_lists(broken, per_slot):
-    stage = stage_of(per_slot, privacy=SPLIT)
-    assert is_found(broken, stage, lambda seed: numbered(listed(logs(seed))), said)

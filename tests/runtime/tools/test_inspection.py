@@ -19,7 +19,7 @@ from ldp_kafka.runtime.stages.parts import PARTS, Part
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
 from tests.runtime.device.lives import SLOT
-from tests.runtime.stages.test_devices import MEAN, Fed
+from tests.runtime.stages.devices import MEAN, Fed
 from tests.runtime.tools.changelogs import (
     EPOCH,
     collector_tables,
