@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from tests.sealed import plain
 Shard = Mapping[bytes, Any]
 
 
+@lru_cache(4096)
 def shard(payload: bytes) -> Shard:
     """A shard of the edge as {user: fields}, without users who were never in time: the order of
     rows means nothing. A slot shard as {slot and phase: sums and ids}, a coordinator's state as
@@ -300,24 +301,33 @@ def first_copies(records: Sequence[Record]) -> dict[tuple[int, int], bytes]:
     """Of each batch, by its place, what came first: all that counts."""
     found: dict[tuple[int, int], bytes] = {}
     for record in records:
-        if (batch := read_reports(record.value)) is not None:
-            found.setdefault((batch.bound, batch.chunk), record.value)
+        if (place := _place(record.value)) is not None:
+            found.setdefault(place, record.value)
     return found
+
+
+@lru_cache(4096)
+def _place(value: bytes) -> tuple[int, int] | None:
+    """Of a batch: its bound and chunk; None of what is none."""
+    batch = read_reports(value)
+    return None if batch is None else (batch.bound, batch.chunk)
 
 
 def said(number: int, records: Sequence[Record]) -> list[tuple[tuple[int, str], Any]]:
     """Each single report in records of the reports topic: its place and id, and all
     that it says.
     """
-    found = []
-    for record in records:
-        batch = read_reports(record.value)
-        if batch is not None:
-            found += [
-                ((number, one.id), (one.slot, one.phase, one.value, one.fingerprint, one.series))
-                for one in batch.singles()
-            ]
-    return found
+    return [((number, name), what) for record in records for name, what in _singles(record.value)]
+
+
+@lru_cache(4096)
+def _singles(value: bytes) -> list[tuple[str, Any]]:
+    """Of a batch: each id, and all that its report says."""
+    batch = read_reports(value)
+    return [
+        (one.id, (one.slot, one.phase, one.value, one.fingerprint, one.series))
+        for one in (() if batch is None else batch.singles())
+    ]
 
 
 def releases(
@@ -326,12 +336,23 @@ def releases(
     """What collectors and the merger make of the reports topic as it was written, repeats and all.
     Dead letters of theirs are releases that nobody expects.
     """
+    return _releases(topology, tuple(map(tuple, reports)))
+
+
+behind = cache(roles.make)
+"""Stages behind the edge, made once: how a release is read is worked out from the method's law."""
+
+
+@lru_cache(512)
+def _releases(
+    topology: Topology, reports: tuple[tuple[Record, ...], ...]
+) -> set[tuple[bytes | None, bytes]]:
     partials: list[Record] = []
     made: list[Record] = []
     for number, records in enumerate(reports):
-        collect = roles.make(topology, "collect", number)
+        collect = behind(topology, "collect", number)
         for record in collect.fold(collect.fresh(), local.log(records, 1)).records:
             (partials if record.topic == topology.partials_topic else made).append(record)
-    merge = roles.make(topology, "merge", 0)
+    merge = behind(topology, "merge", 0)
     made += merge.fold(merge.fresh(), local.log(partials, 1)).records
     return {(record.key, record.value) for record in made}

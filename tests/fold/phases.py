@@ -8,7 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ldp_kafka.topology import Topology
 from tests import rounds
 from tests.fold import cases
 from tests.fold.driver import Recipe, World
-from tests.fold.judge import Judge
+from tests.fold.judge import Judge, behind
 
 AGENTS = ("perturb", "collect", "merge", "coordinate")
 USERS = 12  # of a partition
@@ -129,17 +129,22 @@ def downstream(
     partials: list[Record] = []
     rest: list[Record] = []
     for number, records in enumerate(reports):
-        collect = roles.make(of, "collect", number)
+        collect = behind(of, "collect", number)
         partials += collect.fold(collect.fresh(), local.log(records, 1)).records
     rest += [each for each in partials if each.topic != of.partials_topic]
     partials = [each for each in partials if each.topic == of.partials_topic]
-    merge = roles.make(of, "merge", 0)
+    merge = behind(of, "merge", 0)
     sums = merge.fold(merge.fresh(), local.log(partials, 1)).records
     rest += [each for each in sums if each.topic != of.sums_topic]
     sums = [each for each in sums if each.topic == of.sums_topic]
-    decides = roles.make(of, "coordinate", 0)
+    decides = behind(of, "coordinate", 0)
     rest += decides.fold(decides.fresh(), local.log(sums, 1)).records
     return partials, sums, rest
+
+
+@lru_cache(512)
+def _led_to(of: Topology, reports: tuple[tuple[Record, ...], ...]) -> set[Any]:
+    return {(each.topic, each.key, each.value) for each in downstream(of, reports)[2]}
 
 
 class AnswerJudge(Judge):
@@ -168,25 +173,15 @@ class AnswerJudge(Judge):
         return [record for record in records if record.topic == self.topology.reports_topic]
 
     def led_to(self, reports: Sequence[Sequence[Record]]) -> set[Any]:
-        rest = downstream(self.topology, reports)[2]
-        return {(record.topic, record.key, record.value) for record in rest}
+        return _led_to(self.topology, tuple(map(tuple, reports)))
 
     def said(self, number: int, records: Sequence[Record]) -> list[tuple[tuple[int, bytes], Any]]:
         """Each report: its place and id, and all that it says, its cost too."""
-        found = []
-        for record in self.reports(records):
-            made = read_reports(record.value)
-            assert made is not None
-            for at in range(len(made)):
-                what = (
-                    int(made.slots[at]),
-                    made.phase,
-                    made.cost,
-                    made.scale,
-                    made.values[at].tobytes(),
-                )
-                found.append(((number, made.ids[at].tobytes()), what))
-        return found
+        return [
+            ((number, name), what)
+            for record in self.reports(records)
+            for name, what in _singles(record.value)
+        ]
 
     def outcome(self, world: World) -> None:
         of = self.topology
@@ -251,6 +246,18 @@ class AnswerJudge(Judge):
             for by in spent.values()
             for slot in list(by)
         )
+
+
+@lru_cache(4096)
+def _singles(value: bytes) -> list[tuple[bytes, Any]]:
+    """Of a batch: each id, and all that its report says."""
+    made = read_reports(value)
+    assert made is not None
+    shared = made.phase, made.cost, made.scale
+    return [
+        (made.ids[at].tobytes(), (int(made.slots[at]), *shared, made.values[at].tobytes()))
+        for at in range(len(made))
+    ]
 
 
 def world(given: Case, agent: str, recipe: Recipe | None = None) -> World:

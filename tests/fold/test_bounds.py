@@ -21,11 +21,10 @@ from tests.depth import depth
 from tests.fold import cases
 from tests.fold.bound_mutants import MUTANTS, NUMBERS, like
 from tests.fold.driver import Recipe
-from tests.fold.scripts import crash_between_shards_and_meta, edge_world, finish, play
+from tests.fold.scripts import SCRIPTS, crash_between_shards_and_meta, edge_world, finish, play
 from tests.fold.test_equivalence import METHODS, edge_of, folded, splits, wild
-from tests.fold.test_recovery import random_script, wild_script
+from tests.fold.test_recovery import CHUNKS
 
-CRASHES = depth(40, 3000)
 LOGS = depth(200, 5000)
 SLIPS = depth(6, 40)
 AHEAD = crash_between_shards_and_meta
@@ -33,35 +32,35 @@ AHEAD = crash_between_shards_and_meta
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_wait_is_found(name, monkeypatch):
+    """In a script that `test_named_fault` plays with the recipe as it is."""
     mutant = MUTANTS[name]
-    for chunk in {0, mutant.recipe.chunk}:
-        assert play(mutant.script, Recipe(chunk=chunk), statistics=cases.CROWDS) == set()
+    assert mutant.script in SCRIPTS.values() and mutant.recipe.chunk in CHUNKS
     mutant.patch(monkeypatch)
     assert mutant.complaint in play(mutant.script, mutant.recipe, statistics=cases.CROWDS)
-
-
-def test_random_crashes_lose_nothing_that_waits():
-    """Any order of all faults, over logs of all kinds."""
-    random = Random(9)
-    for number in range(CRASHES):
-        steps, chunk = random_script(random), random.choice((0, 0, 2, 100))
-        world = edge_world(cases.wild(number % 4), Recipe(chunk=chunk), statistics=cases.CROWDS)
-        assert finish(world, wild_script(steps)) == set(), (number, steps, chunk)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_bounds_that_slip_are_found(name, monkeypatch):
     """Of batches between bounds, or of a batch a message, in logs with repeats."""
-    kind, complaints = NUMBERS[name], set()
-    for seed, statistics in product(range(SLIPS), cases.BOTH):
-        log = cases.wild(seed)
-        assert finish(edge_world(log, statistics=statistics), AHEAD) == set(), (seed, statistics)
-        with monkeypatch.context() as patched:
-            if not issubclass(kind, Perturb):
-                patched.setattr(perturb, "Accepted", kind)
-            broken = like(kind) if issubclass(kind, Perturb) else Recipe()
-            complaints |= finish(edge_world(log, broken, statistics=statistics), AHEAD)
-    assert "different batch" in complaints
+    kind = NUMBERS[name]
+    broken = like(kind) if issubclass(kind, Perturb) else Recipe()
+    if not issubclass(kind, Perturb):
+        monkeypatch.setattr(perturb, "Accepted", kind)
+    assert any(
+        "different batch" in finish(edge_world(log, broken, statistics=statistics), AHEAD)
+        for log, statistics in repeats()
+    )
+
+
+def repeats():
+    """Logs with repeats in them, and both ways of making batches."""
+    return product(map(cases.wild, range(SLIPS)), cases.BOTH)
+
+
+def test_bounds_do_not_slip():
+    """The same crashes, with the stage as it is."""
+    for log, statistics in repeats():
+        assert finish(edge_world(log, statistics=statistics), AHEAD) == set(), statistics
 
 
 def slowly(log, most, counts):

@@ -18,31 +18,17 @@ from tests.fold.mutants import AllShardsAtMeta, Fresh, OffsetOfMeta, takes_all
 from tests.fold.phases import AGENTS, broken, case, world
 from tests.fold.scripts import SCRIPTS, finish
 from tests.fold.test_recovery import (
+    FAULTS,
+    awaits,
     crash,
     crash_as_it_arrives,
     crash_out_of_order,
     disturbed,
-    leave,
-    points,
     random_script,
-    rebalance,
-    rebalance_and_back,
     wild_script,
-    zombie,
-    zombie_then_crash,
 )
 from tests.runtime.stages.twins import AsksAgain, ForgetsWhatIsAhead, KeepsNoPanes
 
-FAULTS = [
-    crash,
-    crash_as_it_arrives,
-    crash_out_of_order,
-    zombie,
-    zombie_then_crash,
-    rebalance,
-    rebalance_and_back,
-    leave,
-]
 PROTOCOLS = ["lpa", "lbd"]
 CASES = [
     *((name, agent, "first") for name in PROTOCOLS for agent in AGENTS),
@@ -52,6 +38,11 @@ CASES = [
 SLOTS = depth(3, 6)  # before the jump
 APART = depth(5, 1)  # of the awaits at which a fault comes
 SCRIPTED = depth(5, 150)  # random scripts
+
+
+def lone(name, agent, slots, how, partitions=1):
+    """The world of an agent."""
+    return world(case(name, partitions, slots, twice=agent != "perturb", per_slot=how), agent)
 
 
 @pytest.mark.parametrize(("name", "agent", "how"), CASES)
@@ -67,7 +58,7 @@ def test_named_faults(name, agent, how):
 def test_at_every_await(name, agent, how, fault):
     """The fault comes at points of the undisturbed routine; in the long run at each of them."""
     given = case(name, 1, SLOTS, twice=agent != "perturb", per_slot=how)
-    count = sum(1 for _ in points(lambda: world(given, agent)))
+    count = awaits(lone, name, agent, SLOTS, how)
     assert count >= 20
     first = FAULTS.index(fault) % APART  # so that all faults together come at each
     for at in range(first, count, APART):
@@ -220,7 +211,7 @@ have, find one that forgets what is ahead: with these no shard is ahead of a clo
 def found(name, agent, recipe, complaint, partitions=1, per_slot="first"):
     """Whether this is said at a crash at one await or another."""
     given = case(name, partitions, 3, twice=agent != "perturb", per_slot=per_slot)
-    count = sum(1 for _ in points(lambda: world(given, agent)))
+    count = awaits(lone, name, agent, 3, per_slot, partitions)
     return any(
         complaint in finish(world(given, agent, recipe), disturbed(how, at))
         for at in range(count)

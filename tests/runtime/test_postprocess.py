@@ -18,6 +18,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 from tests.fold import cases as fold
+from tests.fold.judge import by_topic
 from tests.fold.phases import downstream
 from tests.rounds import numbers
 from tests.runtime.test_protocols_local import IDS, START, TEXT, WINDOW, raw, streams
@@ -73,13 +74,13 @@ def released(records):
 
 @cases(("name", "numeric", "switches"), SOUND)
 def test_releases_are_those_of_the_protocol(name, numeric, switches):
-    """And reports and requests, and what they are bound to, are those without any switch."""
+    """And requests, so reports too, and what they are bound to, are those without any switch."""
     of, plain = topology(name, numeric, switches), topology(name, numeric)
     assert (of.fingerprint, of.layout) == (plain.fingerprint, plain.layout)
-    table, run = run_of(name, numeric, switches)
-    _, without = run_of(name, numeric)
-    assert run.reports == without.reports
-    assert [each.value for each in run.requests] == [each.value for each in without.requests]
+    table, without = run_of(name, numeric)
+    made = by_topic(processed(of, name, numeric))
+    asked = made.get(of.flow.requests.name, []) if of.flow.requests else []
+    assert [each.value for each in asked] == [each.value for each in without.requests]
     shape = {"domain": (0, 10), "oracle": "hybrid"} if numeric else {"categories": 3}
     protocol = lk.protocol(
         name,
@@ -90,7 +91,7 @@ def test_releases_are_those_of_the_protocol(name, numeric, switches):
     )
     trace = protocol.run(table, fold.randomness(of), users=IDS, first_slot=START)
     first = int(np.flatnonzero(trace.reports[:, 0])[0])
-    found = released(run.releases)[: len(trace.values) - first]
+    found = released(made[of.releases_topic])[: len(trace.values) - first]
     assert [each["slot"] - START for each in found] == list(range(first, len(trace.values)))
     for key, mine in (
         ("value", trace.values),
@@ -112,15 +113,27 @@ def test_releases_are_those_of_the_protocol(name, numeric, switches):
         assert told == theirs["round"]
 
 
+def processed(of, name, numeric):
+    """What the last stage makes of the sums that there are without a switch."""
+    if "coordinate" in {agent.name for _, agent in of.flow.readers()}:
+        stage, log = roles.make(of, "coordinate", 0), sums_of(name, numeric)
+    else:
+        stage, log = roles.make(of, "merge", 0), partials_of(name, numeric)
+    return stage.fold(stage.fresh(), log).records
+
+
+@cache
 def sums_of(name, numeric):
     """The log that the coordinator folds: no switch changes it."""
     plain = topology(name, numeric)
     return local.log(downstream(plain, run_of(name, numeric)[1].reports)[1])
 
 
-def restarted(log, stages):
-    """What stages release that go on from each other's saved states: one a message."""
-    made, payload = [], {}
+def restarted(log, stages, payload=()):
+    """What stages release that go on from each other's saved states, one a message, and the last
+    state.
+    """
+    made, payload = [], dict(payload)
     for at, (stage, message) in enumerate(zip(stages, log, strict=True)):
         state = stage.load({}, payload)
         output = stage.fold(state, [message])
@@ -146,8 +159,10 @@ def test_a_coordinator_that_is_stopped_after_every_record_goes_on(name, numeric,
         return
     log, stage = sums_of(name, numeric), coordinator(name, numeric, switches)
     made, _ = restarted(log, [stage] * len(log))
+    run, without = run_of(name, numeric, switches)[1], run_of(name, numeric)[1]
+    assert run.reports == without.reports
     assert [(each.key, each.value) for each in made] == [
-        (each.key, each.value) for each in run_of(name, numeric, switches)[1].releases
+        (each.key, each.value) for each in run.releases
     ]
     assert len(made) >= 10
 
@@ -163,11 +178,15 @@ def test_a_switch_without_a_memory_can_be_turned_at_any_time(name, numeric, swit
     plain, processed = (
         [x.value for x in run_of(name, numeric, s)[1].releases] for s in (None, switches)
     )
-    for cut in range(1, len(log), 3):
-        for first, then, expected in ((0, 1, processed), (1, 0, plain)):
-            made, _ = restarted(log, [stages[first]] * cut + [stages[then]] * (len(log) - cut))
-            before = len(restarted(log[:cut], [stages[first]] * cut)[0])
-            assert [each.value for each in made[before:]] == expected[before:]
+    for first, then, expected in ((0, 1, processed), (1, 0, plain)):
+        released, payload = 0, {}
+        for at, message in enumerate(log[:-1]):
+            made, payload = restarted([message], [stages[first]], payload)
+            released += len(made)
+            if at % 3 == 0:
+                rest = log[at + 1 :]
+                made, _ = restarted(rest, [stages[then]] * len(rest), payload)
+                assert [each.value for each in made] == expected[released:]
 
 
 def test_smoothing_that_is_turned_on_again_begins_anew():
@@ -191,9 +210,9 @@ def slot_of(record):
     return json.loads(record.value)["slot"]
 
 
-def partials_of(switches):
+def partials_of(name="lpu", numeric=False):
     """Of both sources in turn."""
-    return local.log(sorted(run_of("lpu", False, switches)[1].partials, key=slot_of), 1)
+    return local.log(sorted(run_of(name, numeric)[1].partials, key=slot_of), 1)
 
 
 def merged(name, switches, payload, messages):
@@ -212,7 +231,7 @@ def merged(name, switches, payload, messages):
 def test_a_merger_that_is_stopped_after_every_record_goes_on(switches):
     """`lpu` over categories has no coordinator of its own."""
     run = run_of("lpu", False, switches)[1]
-    log, made, payload = partials_of(switches), [], None
+    log, made, payload = partials_of(), [], None
     for message in log:
         more, payload = merged("lpu", switches, payload, [message])
         made += more
@@ -224,7 +243,7 @@ def test_a_merger_that_is_stopped_after_every_record_goes_on(switches):
 
 def test_a_merger_goes_on_where_switches_are_turned():
     """Its state is the same but for what is known of releases: off, they are what they were."""
-    log = partials_of(None)
+    log = partials_of()
     plain = {slot_of(each): each.value for each in run_of("lpu", False)[1].releases}
     cut = len(log) // 2
     for first, then in ((None, "kalman"), ("kalman", None), ("exponential", "norm_sub")):

@@ -39,24 +39,22 @@ def topologies():
     return [pytest.param(load(SHOP), id="shop-sales"), pytest.param(loads(EDGE), id="edge")]
 
 
-def run_of(topology, values):
-    """A run over the events of one shop on one day, in its partition, and ticks that close all
-    windows, under a new key.
+def run_of(topology, *shops):
+    """A run over the events of shops on one day, each in its partition, and ticks that close all
+    windows, under a new key; and the shops' names in releases.
     """
-    events = [
-        b'{"shop": "s", "sold": %s, "time": %d}' % (str(value).encode(), FIRST * DAY + at)
-        for at, value in enumerate(values)
-    ]
-    tick, partitions = encode_json(Tick(LAST * DAY)), topology.input.partitions
-    [home] = partitions_of(["s"], partitions)
-    logs = [
-        [
-            Message(at, (LAST if value == tick else FIRST) * DAY, value)
-            for at, value in enumerate([*(events if number == home else []), tick])
-        ]
-        for number in range(partitions)
-    ]
-    return local.run(topology, edge_randomness(topology, secrets.token_bytes(32), "here"), logs)
+    names, partitions = [f"s{at}" for at in range(len(shops))], topology.input.partitions
+    tick, logs = encode_json(Tick(LAST * DAY)), [[] for _ in range(partitions)]
+    for name, home, values in zip(names, partitions_of(names, partitions), shops, strict=True):
+        for at, value in enumerate(values):
+            event = b'{"shop": "%s", "sold": %s, "time": %d}'
+            made = event % (name.encode(), str(value).encode(), FIRST * DAY + at)
+            logs[home].append(Message(len(logs[home]), FIRST * DAY, made))
+    logs = [[*log, Message(len(log), LAST * DAY, tick)] for log in logs]
+    noise = edge_randomness(topology, secrets.token_bytes(32), "here")
+    if not topology.curated:
+        names = [row.tobytes().hex() for row in noise.series(noise.digests(names))]
+    return local.run(topology, noise, logs, together=1000), names
 
 
 def reached(topology, values, monkeypatch):
@@ -82,13 +80,12 @@ def test_one_event_moves_what_reaches_the_method_by_its_contribution(topology, m
     assert (without, with_five) == ([548.0], [553.0])
 
 
-def released(topology, values):
-    """The first day's release of the shop, under a new key."""
-    for record in run_of(topology, values).releases:
-        release = json.loads(record.value)
-        if release["slot"] == FIRST:
-            return release["value"]
-    raise AssertionError("nothing was released")
+def released(topology, *shops):
+    """The first day's release of each shop, under a new key."""
+    run, names = run_of(topology, *shops)
+    releases = [json.loads(record.value) for record in run.releases]
+    found = {each["user"]: each["value"] for each in releases if each["slot"] == FIRST}
+    return [found[name] for name in names]
 
 
 @pytest.mark.parametrize("topology", topologies())
@@ -96,10 +93,9 @@ def test_the_game_is_not_won(topology):
     """Who guesses which of two events was there is right in e / (1 + e) of all games at epsilon 1,
     219 of 300: in 262 or more with a chance of 1e-8.
     """
-    won = 0
-    for game in range(300):
-        five = 5.0 * (game % 2)
-        won += (released(topology, [*OTHERS, five, HUGE, -HUGE]) > 512 + 40) == (five > 0)
+    fives = [5.0 * (game % 2) for game in range(300)]
+    found = released(topology, *([*OTHERS, five, HUGE, -HUGE] for five in fives))
+    won = sum((value > 512 + 40) == (five > 0) for five, value in zip(fives, found, strict=True))
     assert won < 262
 
 
@@ -169,20 +165,20 @@ def test_a_signed_contribution_as_wide_as_the_domain_has_noise_for_all_of_it():
 
 def test_a_release_at_the_edge_says_the_same_line():
     topology = loads(EDGE)
-    [record] = run_of(topology, [5.0]).releases
+    [record] = run_of(topology, [5.0])[0].releases
     assert json.loads(record.value)["guarantee"] == topology.guarantee.as_json()
     assert "one event's part" in json.loads(record.value)["guarantee"]["within"]
 
 
 def test_events_that_are_clamped_are_counted():
-    run = run_of(load(SHOP), [41.0, 40.0, -1.0, 1e308])
+    run, _ = run_of(load(SHOP), [41.0, 40.0, -1.0, 1e308])
     assert run.counts["clamped"] == 3
 
 
 def test_numbers_that_are_not_finite_are_no_events():
     """They are dead letters, and move no sum."""
     bad = ("NaN", "Infinity", "-Infinity", "1e999", "-1e999")
-    run = run_of(loads(EDGE), [*bad, "5"])
+    run, _ = run_of(loads(EDGE), [*bad, "5"])
     assert (run.counts["events"], len(run.dead_letters)) == (1, 5)
 
 
