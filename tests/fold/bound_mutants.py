@@ -4,7 +4,6 @@ says.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tests.broker.mutant import ending
 from tests.fold import scripts
 from tests.fold.driver import Recipe
 from tests.fold.mutants import EarlyAck, Mutant
+from tests.runtime.stages.crashes import of_kind
 
 
 class WaitingInMeta(Perturb):
@@ -122,9 +122,7 @@ class SendsWhatIsAhead(Perturb):
 
 def like(kind: type[Perturb]) -> Recipe:
     """A recipe whose edges are of this kind."""
-    return Recipe(
-        stage=lambda stage: kind(**{each.name: getattr(stage, each.name) for each in fields(stage)})
-    )
+    return Recipe(stage=lambda stage: of_kind(kind, stage))
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -136,11 +136,12 @@ class World:
 
     def spin(self) -> None:
         """Let coroutines run as far as they can."""
-        while True:
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run_forever()
-            if not self.loop._ready:
-                return
+        asyncio._set_running_loop(self.loop)
+        try:
+            while self.loop._ready:
+                self.loop._run_once()
+        finally:
+            asyncio._set_running_loop(None)
 
 
 class Worker:

@@ -8,6 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.parts import Part
-from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.stages.shards import BEFORE, unpacked
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.reports import read_reports
@@ -205,50 +205,55 @@ class Judge:
 
 
 class EdgeJudge(Judge):
-    """Looks at each report by itself, as an outside consumer would, at what the collector makes of
-    them, and at every user's budget.
+    """Looks at each report by itself, as an outside consumer would, at what the collector's side
+    makes of them, and at every user's budget.
     """
 
     def __init__(
         self, topology: Topology, randomness: Keyed, logs: Sequence[Sequence[Message]]
     ) -> None:
-        super().__init__(lambda number: make_perturb(topology, number, randomness), logs)
+        super().__init__(lambda number: roles.make(topology, "perturb", number, randomness), logs)
         self.topology, self.randomness = topology, randomness
-        self.run = local.run(topology, randomness, logs)
 
     @cached_property
-    def expected(self) -> dict[tuple[int, str], Any]:
+    def reports(self) -> list[list[Record]]:
+        """Those of the straight fold, by partition."""
+        return [self.of(pure.records) for pure in self.pure]
+
+    @cached_property
+    def expected(self) -> dict[tuple[int, bytes], Any]:
         """Of each report: (partition, id) to what it says."""
         return dict(
-            item
-            for number, records in enumerate(self.run.reports)
-            for item in said(number, records)
+            item for number, records in enumerate(self.reports) for item in said(number, records)
         )
 
     @cached_property
-    def users(self) -> dict[str, tuple[int, int]]:
+    def users(self) -> dict[bytes, tuple[str, int]]:
         """Whose report, and of which slot, an id is: as only the edge can tell."""
-        found: dict[str, tuple[int, int]] = {}
-        slot_ms = self.topology.input.slot_ms
-        reader = make_perturb(self.topology, 0, self.randomness).reader
-        for log in self.logs:
-            for message in log:
-                events = reader.read(message.value).events
-                if events is None:
-                    continue
-                for name, time in zip(events.users.texts(), events.times.tolist(), strict=True):
-                    digest = self.randomness.digests(Ids.of([name]))
-                    found[
-                        self.randomness.report_ids(digest, np.array([time // slot_ms]), 0)
-                        .tobytes()
-                        .hex()
-                    ] = (int(digest[0, 0]), time // slot_ms)
-        return found
+        reader = self.pure[0].stage.reader  # type: ignore[attr-defined]
+        read = [reader.read(message.value).events for log in self.logs for message in log]
+        names = sorted({name for events in read if events for name in events.users.texts()})
+        digests = self.randomness.digests(Ids.of(names))
+        slots = {slot for slot, *_ in self.expected.values()}
+        return {
+            row.tobytes(): (name, slot)
+            for slot in slots
+            for phase in (0, 1)
+            for name, row in zip(
+                names,
+                self.randomness.report_ids(digests, np.full(len(names), slot), phase),
+                strict=True,
+            )
+        }
+
+    def of(self, records: Sequence[Record]) -> list[Record]:
+        """The batches of reports."""
+        return [record for record in records if record.topic == self.topology.reports_topic]
 
     def outcome(self, world: World) -> None:
         topology = self.topology
         reports = [world.topics[topology.reports_topic, number] for number in range(len(self.logs))]
-        seen: dict[tuple[int, str], set[Any]] = defaultdict(set)
+        seen: dict[tuple[int, bytes], set[Any]] = defaultdict(set)
         for number, records in enumerate(reports):
             for name, what in said(number, records):
                 seen[name].add(what)
@@ -260,38 +265,37 @@ class EdgeJudge(Judge):
             self.complaints.add("second report")
         if any(
             first_copies(records) != first_copies(pure)
-            for records, pure in zip(reports, self.run.reports, strict=True)
+            for records, pure in zip(reports, self.reports, strict=True)
         ):
             self.complaints.add("different batch")
         if self.overspent(seen):
             self.complaints.add("over budget")
-        dead = [
-            record
-            for number in range(len(self.logs))
-            for record in world.topics[topology.dead_letters_topic, number]
-        ]
-        dead += world.topics[topology.dead_letters_topic, -1]
-        if {(record.value, record.headers) for record in dead} != {
-            (record.value, record.headers) for record in self.run.dead_letters
-        }:
+        dead = topology.dead_letters_topic
+        letters, expected = (
+            {(each.value, each.headers) for each in found if each.topic == dead}
+            for found in (chain(*world.topics.values()), chain(*(p.records for p in self.pure)))
+        )
+        if letters != expected:
             self.complaints.add("dead letters")
-        if releases(topology, reports) != {
-            (record.key, record.value) for record in self.run.releases
-        }:
+        if releases(topology, reports) != releases(topology, self.reports):
             self.complaints.add("different release")
 
-    def overspent(self, seen: Mapping[tuple[int, str], set[Any]]) -> bool:
-        """Whether any user, in any run of window + memory slots, said more than the budget allows:
-        each different report costs.
+    def overspent(self, seen: Mapping[tuple[int, bytes], set[Any]]) -> bool:
+        """Whether any user, in any run of slots that the ledger looks at, said more than the budget
+        allows: each different report costs.
         """
-        ledger, spend = self.topology.method.ledger, self.topology.method.spend
-        spent: dict[int, Counter[int]] = defaultdict(Counter)
+        method = self.topology.method
+        terms = method.protocol.terms if method.phases else None
+        run = terms.window if terms else method.ledger.run
+        budget = terms.budget if terms else method.ledger.budget
+        spend = terms.first if terms else method.spend
+        spent: dict[str, Counter[int]] = defaultdict(Counter)
         for (_, name), what in seen.items():
             if name in self.users:
                 user, slot = self.users[name]
-                spent[user][slot] += spend * len(what)
+                spent[user][slot] += sum(cost or spend for _, _, cost, *_ in what)
         return any(
-            sum(by[slot - back] for back in range(ledger.run)) > ledger.budget
+            sum(by[slot - back] for back in range(run)) > budget
             for by in spent.values()
             for slot in list(by)
         )
@@ -301,58 +305,74 @@ def first_copies(records: Sequence[Record]) -> dict[tuple[int, int], bytes]:
     """Of each batch, by its place, what came first: all that counts."""
     found: dict[tuple[int, int], bytes] = {}
     for record in records:
-        if (place := _place(record.value)) is not None:
+        if (place := batch(record.value)[0]) is not None:
             found.setdefault(place, record.value)
     return found
 
 
-@lru_cache(4096)
-def _place(value: bytes) -> tuple[int, int] | None:
-    """Of a batch: its bound and chunk; None of what is none."""
-    batch = read_reports(value)
-    return None if batch is None else (batch.bound, batch.chunk)
-
-
-def said(number: int, records: Sequence[Record]) -> list[tuple[tuple[int, str], Any]]:
+def said(number: int, records: Sequence[Record]) -> list[tuple[tuple[int, bytes], Any]]:
     """Each single report in records of the reports topic: its place and id, and all
     that it says.
     """
-    return [((number, name), what) for record in records for name, what in _singles(record.value)]
+    return [((number, name), what) for each in records for name, what in batch(each.value)[1]]
 
 
 @lru_cache(4096)
-def _singles(value: bytes) -> list[tuple[str, Any]]:
-    """Of a batch: each id, and all that its report says."""
-    batch = read_reports(value)
-    return [
-        (one.id, (one.slot, one.phase, one.value, one.fingerprint, one.series))
-        for one in (() if batch is None else batch.singles())
+def batch(value: bytes) -> tuple[tuple[int, int] | None, list[tuple[bytes, Any]]]:
+    """The place of a batch, None of what is none; of each report its id, and all that it says."""
+    made = read_reports(value)
+    if made is None:
+        return None, []
+    shared = made.cost, made.scale, made.fingerprint
+    series = [b""] * len(made) if made.series is None else [row.tobytes() for row in made.series]
+    return (made.bound, made.chunk), [
+        (
+            made.ids[at].tobytes(),
+            (int(made.slots[at]), made.phase, *shared, made.values[at].tobytes(), series[at]),
+        )
+        for at in range(len(made))
     ]
-
-
-def releases(
-    topology: Topology, reports: Sequence[Sequence[Record]]
-) -> set[tuple[bytes | None, bytes]]:
-    """What collectors and the merger make of the reports topic as it was written, repeats and all.
-    Dead letters of theirs are releases that nobody expects.
-    """
-    return _releases(topology, tuple(map(tuple, reports)))
 
 
 behind = cache(roles.make)
 """Stages behind the edge, made once: how a release is read is worked out from the method's law."""
 
 
+def downstream(
+    topology: Topology, reports: Sequence[Sequence[Record]]
+) -> tuple[list[Record], list[Record], list[Record]]:
+    """Partials, sums, and all else that the collector's side makes of reports as they were
+    written, repeats and all: releases, requests, dead letters.
+    """
+    rest: list[Record] = []
+
+    def folded(agent: str, number: int, records: Sequence[Record], topic: Any) -> list[Record]:
+        """Records of a topic; others are the rest."""
+        stage = behind(topology, agent, number)
+        made = stage.fold(stage.fresh(), local.log(records, 1)).records
+        rest.extend(each for each in made if each.topic != topic)
+        return [each for each in made if each.topic == topic]
+
+    partials = [
+        each
+        for number, records in enumerate(reports)
+        for each in folded("collect", number, records, topology.partials_topic)
+    ]
+    if topology.flow.sums is None:
+        folded("merge", 0, partials, None)
+        return partials, [], rest
+    sums = folded("merge", 0, partials, topology.sums_topic)
+    folded("coordinate", 0, sums, None)
+    return partials, sums, rest
+
+
+def releases(topology: Topology, reports: Sequence[Sequence[Record]]) -> set[Record]:
+    """What comes of reports: dead letters of the collector's side are releases that nobody
+    expects.
+    """
+    return _releases(topology, tuple(map(tuple, reports)))
+
+
 @lru_cache(512)
-def _releases(
-    topology: Topology, reports: tuple[tuple[Record, ...], ...]
-) -> set[tuple[bytes | None, bytes]]:
-    partials: list[Record] = []
-    made: list[Record] = []
-    for number, records in enumerate(reports):
-        collect = behind(topology, "collect", number)
-        for record in collect.fold(collect.fresh(), local.log(records, 1)).records:
-            (partials if record.topic == topology.partials_topic else made).append(record)
-    merge = behind(topology, "merge", 0)
-    made += merge.fold(merge.fresh(), local.log(partials, 1)).records
-    return {(record.key, record.value) for record in made}
+def _releases(topology: Topology, reports: tuple[tuple[Record, ...], ...]) -> set[Record]:
+    return set(downstream(topology, reports)[2])

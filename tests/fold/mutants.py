@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from ldp_kafka.runtime.stages.collect import Collect
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, Summed
 from tests.fold import cases, scripts
 from tests.fold.driver import Recipe
+from tests.runtime.stages.crashes import of_kind
 
 
 @dataclass(frozen=True)
@@ -283,7 +284,7 @@ def summing(**methods: Callable[..., Any]) -> Recipe:
             def load(self, *held: Any) -> Any:
                 return broken(super().load(*held))
 
-        return Broken(**{field.name: getattr(stage, field.name) for field in fields(stage)})
+        return of_kind(Broken, stage)
 
     return Recipe(stage=make)
 
@@ -332,7 +333,7 @@ def collector(kind: type[Collect], **more: Any) -> Recipe:
     """A recipe whose collectors are of this kind, with what they share."""
 
     def make(stage: Any) -> Any:
-        made = kind(**{field.name: getattr(stage, field.name) for field in fields(stage)})
+        made = of_kind(kind, stage)
         for name, value in more.items():
             object.__setattr__(made, name, value)
         return made

@@ -5,23 +5,18 @@ it.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache
 from typing import Any
 
-import numpy as np
-
-from ldp_kafka.randomness import Ids, Keyed
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record, Stage
-from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 from tests import rounds
 from tests.fold import cases
 from tests.fold.driver import Recipe, World
-from tests.fold.judge import Judge, behind
+from tests.fold.judge import EdgeJudge, Judge, downstream
 
 AGENTS = ("perturb", "collect", "merge", "coordinate")
 USERS = 12  # of a partition
@@ -120,146 +115,6 @@ def again(records: list[Record]) -> list[Record]:
     return [each for at in range(0, len(records), 5) for each in records[max(0, at - 3) : at + 5]]
 
 
-def downstream(
-    of: Topology, reports: Sequence[Sequence[Record]]
-) -> tuple[list[Record], list[Record], list[Record]]:
-    """Partials, sums, and all else that the collector's side makes of reports as they were
-    written: releases, requests, dead letters.
-    """
-    partials: list[Record] = []
-    rest: list[Record] = []
-    for number, records in enumerate(reports):
-        collect = behind(of, "collect", number)
-        partials += collect.fold(collect.fresh(), local.log(records, 1)).records
-    rest += [each for each in partials if each.topic != of.partials_topic]
-    partials = [each for each in partials if each.topic == of.partials_topic]
-    merge = behind(of, "merge", 0)
-    sums = merge.fold(merge.fresh(), local.log(partials, 1)).records
-    rest += [each for each in sums if each.topic != of.sums_topic]
-    sums = [each for each in sums if each.topic == of.sums_topic]
-    decides = behind(of, "coordinate", 0)
-    rest += decides.fold(decides.fresh(), local.log(sums, 1)).records
-    return partials, sums, rest
-
-
-@lru_cache(512)
-def _led_to(of: Topology, reports: tuple[tuple[Record, ...], ...]) -> set[Any]:
-    return {(each.topic, each.key, each.value) for each in downstream(of, reports)[2]}
-
-
-class AnswerJudge(Judge):
-    """Looks at each report by itself, as an outside consumer would, at what the collector's side
-    makes of them, and at every user's budget.
-    """
-
-    def __init__(self, topology: Topology, noise: Keyed, logs: Sequence[Sequence[Message]]) -> None:
-        super().__init__(lambda number: roles.make(topology, "perturb", number, noise), logs)
-        self.topology, self.noise = topology, noise
-
-    @cached_property
-    def expected(self) -> dict[tuple[int, bytes], Any]:
-        return dict(
-            item
-            for number, pure in enumerate(self.pure)
-            for item in self.said(number, pure.records)
-        )
-
-    @cached_property
-    def decided(self) -> set[Any]:
-        """By the reports of the straight fold."""
-        return self.led_to([self.reports(pure.records) for pure in self.pure])
-
-    def reports(self, records: Sequence[Record]) -> list[Record]:
-        return [record for record in records if record.topic == self.topology.reports_topic]
-
-    def led_to(self, reports: Sequence[Sequence[Record]]) -> set[Any]:
-        return _led_to(self.topology, tuple(map(tuple, reports)))
-
-    def said(self, number: int, records: Sequence[Record]) -> list[tuple[tuple[int, bytes], Any]]:
-        """Each report: its place and id, and all that it says, its cost too."""
-        return [
-            ((number, name), what)
-            for record in self.reports(records)
-            for name, what in _singles(record.value)
-        ]
-
-    def outcome(self, world: World) -> None:
-        of = self.topology
-        written = [world.topics[of.reports_topic, number] for number in range(len(self.logs))]
-        seen: dict[tuple[int, bytes], set[Any]] = defaultdict(set)
-        for number, records in enumerate(written):
-            for name, what in self.said(number, records):
-                seen[name].add(what)
-        if seen.keys() - self.expected.keys():
-            self.complaints.add("unknown report")
-        if self.expected.keys() - seen.keys():
-            self.complaints.add("missing report")
-        if any(what != {self.expected.get(name)} for name, what in seen.items()):
-            self.complaints.add("second report")
-        if self.overspent(seen):
-            self.complaints.add("over budget")
-        dead = {
-            (record.value, record.headers)
-            for (topic, _), records in world.topics.items()
-            if topic == of.dead_letters_topic
-            for record in records
-        }
-        if dead != {
-            (record.value, record.headers)
-            for pure in self.pure
-            for record in pure.records
-            if record.topic == of.dead_letters_topic
-        }:
-            self.complaints.add("dead letters")
-        if self.led_to(written) != self.decided:
-            self.complaints.add("different release")
-
-    @cached_property
-    def users(self) -> dict[bytes, tuple[str, int]]:
-        """Whose report, and of which slot, an id is: as only the edge can tell."""
-        slots = {slot for slot, *_ in self.expected.values()}
-        names = [f"u{number}.{user}" for number in range(2) for user in range(USERS)]
-        digests = self.noise.digests(Ids.of(names))
-        return {
-            row.tobytes(): (name, slot)
-            for slot in slots
-            for phase in (0, 1)
-            for name, row in zip(
-                names,
-                self.noise.report_ids(digests, np.full(len(names), slot), phase),
-                strict=True,
-            )
-        }
-
-    def overspent(self, seen: dict[tuple[int, bytes], set[Any]]) -> bool:
-        """Whether any user, in any run of the window, said more than the budget allows: each
-        different report costs.
-        """
-        terms = self.topology.method.protocol.terms
-        spent: dict[str, Counter[int]] = defaultdict(Counter)
-        for (_, name), what in seen.items():
-            if name in self.users:
-                user, slot = self.users[name]
-                spent[user][slot] += sum(cost or terms.first for _, _, cost, *_ in what)
-        return any(
-            sum(by[slot - back] for back in range(terms.window)) > terms.budget
-            for by in spent.values()
-            for slot in list(by)
-        )
-
-
-@lru_cache(4096)
-def _singles(value: bytes) -> list[tuple[bytes, Any]]:
-    """Of a batch: each id, and all that its report says."""
-    made = read_reports(value)
-    assert made is not None
-    shared = made.phase, made.cost, made.scale
-    return [
-        (made.ids[at].tobytes(), (int(made.slots[at]), *shared, made.values[at].tobytes()))
-        for at in range(len(made))
-    ]
-
-
 def world(given: Case, agent: str, recipe: Recipe | None = None) -> World:
     """A world in which an agent folds its logs."""
     logs = given.logs(agent)
@@ -269,7 +124,7 @@ def world(given: Case, agent: str, recipe: Recipe | None = None) -> World:
 
     def judge() -> Judge:
         if agent == "perturb":
-            return AnswerJudge(given.topology, cases.randomness(given.topology), logs)
+            return EdgeJudge(given.topology, cases.randomness(given.topology), logs)
         return Judge(make, logs)
 
     return World(

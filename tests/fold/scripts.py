@@ -13,7 +13,7 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.topology import Topology
 from tests.fold import cases
 from tests.fold.driver import Halt, Recipe, Worker, World
-from tests.fold.judge import EdgeJudge, Judge
+from tests.fold.judge import EdgeJudge, Judge, releases
 
 Script = Callable[[World], None]
 
@@ -477,7 +477,8 @@ def _folded_again(
 
 
 def pure_releases(judge: EdgeJudge) -> set[Any]:
-    return {(record.key, record.value) for record in judge.run.releases}
+    """What comes of the straight fold's reports."""
+    return {(record.key, record.value) for record in releases(judge.topology, judge.reports)}
 
 
 def routine(worker: Worker, number: int, every: int = 2) -> Iterator[None]:

@@ -20,7 +20,7 @@ from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 from tests.fold import cases as fold
-from tests.fold.phases import downstream
+from tests.fold.judge import downstream
 from tests.rounds import numbers
 from tests.runtime.test_postprocess import released, restarted
 from tests.runtime.test_protocols_local import (

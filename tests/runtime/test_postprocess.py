@@ -18,8 +18,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 from tests.fold import cases as fold
-from tests.fold.judge import by_topic
-from tests.fold.phases import downstream
+from tests.fold.judge import by_topic, downstream
 from tests.rounds import numbers
 from tests.runtime.test_protocols_local import IDS, START, TEXT, WINDOW, raw, streams
 

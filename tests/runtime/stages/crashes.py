@@ -12,7 +12,7 @@ from typing import Any
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.fold.epochs import Shelf, folded, opened, saved
-from tests.fold.judge import Pure
+from tests.fold.judge import Pure, batch
 
 OWNERS = 12  # of a log, at most
 AHEAD = 5  # runs that shards are ahead of ``meta`` at most
@@ -32,13 +32,8 @@ def told(stage: Any, records: Sequence[Record]) -> set[Any]:
     for record in records:
         if record.topic != getattr(stage, "reports_topic", None):
             found.add(record)
-        elif (batch := read_reports(record.value)) is not None:
-            shared = batch.phase, batch.cost, batch.scale, batch.fingerprint
-            found.add((batch.closed, batch.settled))
-            columns = batch.ids, batch.slots, batch.values
-            for at in range(len(batch)):
-                series = None if batch.series is None else batch.series[at].tobytes()
-                found.add((*(column[at].tobytes() for column in columns), series, *shared))
+        elif (made := read_reports(record.value)) is not None:
+            found |= {(made.closed, made.settled), *batch(record.value)[1]}
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -10,12 +12,57 @@ from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.topology import loads
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
 
+TEXT = """
+topology: windows
+input: {{slot: 1m, lateness: {lateness}, max_ahead: 1d, per_slot: {per_slot}, {more}}}
+privacy:
+  {{trust: curator, level: event, method: {method}, epsilon: {epsilon}, delay: {delay},
+   setting: {setting}, domain: {domain}}}
+output: {{statistics: [per_stream]}}
+runtime: {{shards: 3}}
+"""
 FIRST = START // SLOT
 SETTINGS = ("batch", "sliding")
 SLOTS = 23  # of a log
+
+
+@cache
+def curated(
+    method="naive",
+    setting="sliding",
+    per_slot="first",
+    more="partitions: 1, closing: events",
+    *,
+    delay=4,
+    lateness=1,
+    epsilon=2.0,
+    domain="[0, 10]",
+):
+    """A topology whose streams a curator releases."""
+    return loads(TEXT.format(**locals()))
+
+
+def curator(topology, partition=0):
+    return make_curate(topology, partition, edge_randomness(topology, KEY, HERE))
+
+
+def released(stage, records):
+    """{(stream, slot): (value, standard error)}, each once."""
+    found = {}
+    for record in records:
+        if record.topic != stage.releases.topic:
+            continue
+        release = json.loads(record.value)
+        name = release["user"], release["slot"]
+        assert name not in found
+        assert record.key.decode() == f"per_stream/{name[1]}/{name[0]}"
+        found[name] = release["value"], release["standard_error"]
+    return found
 
 
 def wild_streams(seed, slots=SLOTS, streams=6):

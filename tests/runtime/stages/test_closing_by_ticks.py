@@ -4,52 +4,29 @@ nothing of what others have.
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from random import Random
 
 import pytest
 
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.wire.records import encode_json
-from ldp_kafka.topology import loads
-from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
+from tests.fold.cases import SLOT, START, batch, log
 from tests.runtime.stages.pane_cases import (
     FIRST,
+    curated,
+    curator,
+    released,
     with_ticks,
 )
 
-TEXT = """
-topology: ticked
-input: {{slot: 1m, lateness: {lateness}, partitions: 1, max_ahead: 1d, per_slot: sum{more}}}
-privacy:
-  {{trust: curator, level: event, method: {method}, epsilon: {epsilon}, delay: {delay},
-   setting: {setting}, domain: [0, 1000], contribution: 1}}
-output: {{statistics: [per_stream]}}
-runtime: {{shards: 3}}
-"""
 
-
-@cache
-def topology_of(method="naive", setting="sliding", lateness=1, delay=4, epsilon=2.0, more=""):
-    return loads(
-        TEXT.format(
-            method=method,
-            setting=setting,
-            lateness=lateness,
-            delay=delay,
-            epsilon=epsilon,
-            more=more,
-        )
-    )
+def topology_of(method="naive", setting="sliding", more="partitions: 1", **others):
+    return curated(method, setting, "sum", more, domain="[0, 1000], contribution: 1", **others)
 
 
 def stage_of(*args, **more):
-    topology = topology_of(*args, **more)
-    return make_curate(topology, 0, edge_randomness(topology, KEY, HERE))
+    return curator(topology_of(*args, **more))
 
 
 def tick(slots):
@@ -57,12 +34,13 @@ def tick(slots):
     return encode_json(Tick(START + slots * SLOT))
 
 
-def released(stage, messages):
+def values_of(stage, messages):
     """{(stream, slot after the first one): value}, and what was counted."""
     output = stage.fold(stage.fresh(), messages)
-    topic = stage.releases.topic
-    bodies = [json.loads(each.value) for each in output.records if each.topic == topic]
-    return {(one["user"], one["slot"] - FIRST): one["value"] for one in bodies}, output.counts
+    found = released(stage, output.records)
+    return {
+        (name, slot - FIRST): value for (name, slot), (value, _) in found.items()
+    }, output.counts
 
 
 def one_ahead(stage):
@@ -73,7 +51,7 @@ def one_ahead(stage):
     for ahead in ([], [batch([("s", START + SLOT, 1.0)])]):
         values = [batch([("s", START + at, 1.0)]) for at in range(500)]
         values = [*values[:100], *ahead, *values[100:], tick(1), tick(20)]
-        found.append(released(stage, log(values)))
+        found.append(values_of(stage, log(values)))
     return found
 
 
@@ -89,12 +67,12 @@ def test_one_event_ahead_makes_no_other_late():
 
 def test_with_events_that_close_slots_it_does():
     """Which the guarantee says."""
-    stage = stage_of(lateness=0, delay=1, epsilon=50.0, more=", closing: events")
+    stage = stage_of(lateness=0, delay=1, epsilon=50.0, more="partitions: 1, closing: events")
     (_, counted), (beside, counts) = one_ahead(stage)
     assert (counted["late"], counts["late"]) == (0, 400)
     assert beside["s", 0] == pytest.approx(100, abs=1)
     events = "the same events close slots"
-    assert events in topology_of(more=", closing: events").guarantee.within
+    assert events in topology_of(more="partitions: 1, closing: events").guarantee.within
     assert events not in topology_of().guarantee.within
 
 
@@ -113,7 +91,7 @@ def test_an_event_is_late_behind_the_tick_that_closes_its_slot(lateness):
     stage = stage_of(lateness=lateness)
     event = batch([("s", START, 1.0)])
     for slots, late in ((lateness, 0), (lateness + 1, 1)):
-        _, counts = released(stage, log([tick(slots), event]))
+        _, counts = values_of(stage, log([tick(slots), event]))
         assert counts["late"] == late
 
 
@@ -123,7 +101,7 @@ def test_events_close_nothing():
     values = [batch([(f"s{at % 3}", START + at * SLOT, 1.0)]) for at in range(30)]
     assert stage.fold(state, log(values)).records == []
     assert state.watermark == -1 and stage.latest(log(values)) == -1
-    found, _ = released(stage, log([*values, tick(31)]))
+    found, _ = values_of(stage, log([*values, tick(31)]))
     assert {slot for _, slot in found} == set(range(26))
 
 
@@ -137,6 +115,6 @@ def test_no_event_of_one_stream_changes_what_is_released_of_another():
         for _ in range(20):
             rows = [("mallory", START + random.randint(-9, 60) * SLOT, random.uniform(0, 9))]
             more.insert(random.randrange(len(more)), batch(rows))
-        found, others = (released(stage, log(values))[0] for values in (mine, more))
+        found, others = (values_of(stage, log(values))[0] for values in (mine, more))
         assert others.items() >= found.items() and len(found) > 50
         assert {stream for stream, _ in others.keys() - found.keys()} == {"mallory"}

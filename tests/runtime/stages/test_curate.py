@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.partitioning import partitions_of
-from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
@@ -26,46 +24,17 @@ from tests.runtime.stages.pane_cases import (
     SETTINGS,
     SLOTS,
     beside_the_method,
+    curated,
+    curator,
+    released,
     wild_streams,
 )
 
-TEXT = """
-topology: windows
-input: {{slot: 1m, lateness: {lateness}, partitions: 1, max_ahead: 1d, per_slot: {per_slot},
-  closing: events}}
-privacy:
-  {{trust: curator, level: event, method: {method}, epsilon: 2.0, delay: {delay},
-   setting: {setting}, domain: [0, 10]}}
-output: {{statistics: [per_stream]}}
-runtime: {{shards: 3}}
-"""
 OTHER = bytes(32)  # another key
 
 
-@cache
-def topology_of(method, setting, per_slot="first", delay=4, lateness=1):
-    return loads(
-        TEXT.format(
-            method=method, setting=setting, per_slot=per_slot, delay=delay, lateness=lateness
-        )
-    )
-
-
 def stage_of(*args, **more):
-    topology = topology_of(*args, **more)
-    return make_curate(topology, 0, edge_randomness(topology, KEY, HERE))
-
-
-def released(records):
-    """{(stream, slot): (value, standard error)}, each once."""
-    found = {}
-    for record in records:
-        release = json.loads(record.value)
-        name = release["user"], release["slot"]
-        assert name not in found
-        assert record.key.decode() == f"per_stream/{name[1]}/{name[0]}"
-        found[name] = release["value"], release["standard_error"]
-    return found
+    return curator(curated(*args, **more))
 
 
 HOMES = """
@@ -104,14 +73,14 @@ def test_a_stream_is_released_by_its_own_partition_alone():
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("method", WINDOWED)
 def test_releases_are_those_of_the_method(method, setting):
-    run, told, streams = beside_the_method(topology_of(method, setting))
+    run, told, streams = beside_the_method(curated(method, setting))
     wanted = {
         (stream, FIRST + slot): (told.values[slot, at], told.standard_error[slot, at])
         for at, stream in enumerate(streams)
         for slot in range(SLOTS)
         if not np.isnan(told.values[slot, at])
     }
-    found = released(run.releases)
+    found = released(stage_of(method, setting), run.releases)
     # a segment that begins before the first value, or ends behind the last, is released as a whole
     inside = {name: each for name, each in found.items() if FIRST <= name[1] < FIRST + SLOTS}
     assert inside.keys() == wanted.keys()
@@ -197,7 +166,7 @@ def test_a_reader_of_the_state_sees_what_is_wrong():
     meta, shards = stage.meta(state), stage.dump(state, stage.shards_of(state))
     good = stage.look(meta, shards)
     assert good.problems == [] and good.users == 6 and good.slots
-    keyless = replace(stage, randomness=edge_randomness(topology_of("naive", "batch"), OTHER, ""))
+    keyless = replace(stage, randomness=edge_randomness(curated("naive", "batch"), OTHER, ""))
     assert keyless.look(meta, shards) == good, "whoever looks need not have the key"
     [pane, *_] = [name for name in shards if "." in name]
     for name, payload in (

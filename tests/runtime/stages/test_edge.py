@@ -310,32 +310,6 @@ logs = st.lists(
 )
 
 
-@given(
-    logs,
-    st.lists(st.integers(1, 4), min_size=8, max_size=8),
-    st.sampled_from(["sw_direct", "capp"]),
-    st.integers(0, 2),
-)
-@settings(max_examples=80)
-def test_how_messages_are_taken_together_does_not_matter(log, cuts, method, lateness):
-    """One by one, or in any runs: the same bytes, the same state."""
-    values = [
-        lk.encode(Tick(each * SLOT)) if isinstance(each, int) else message(each) for each in log
-    ]
-    fed = [Fed(method=method, lateness=lateness), Fed(method=method, lateness=lateness)]
-    messages = [Message(i, -1, value) for i, value in enumerate(values)]
-    one = [record for each in messages for record in fed[0].edge.fold(fed[0].state, [each]).records]
-    many, at = [], 0
-    for cut in cuts:
-        if messages[at : at + cut]:
-            many += fed[1].edge.fold(fed[1].state, messages[at : at + cut]).records
-        at += cut
-    assert many == one
-    dumps = [each.edge.dump(each.state, each.edge.shards_of(each.state)) for each in fed]
-    assert dumps[0].keys() == dumps[1].keys()
-    assert fed[0].edge.meta(fed[0].state) == fed[1].edge.meta(fed[1].state)
-
-
 @given(logs, st.integers(0, 2))
 @settings(max_examples=80)
 def test_the_rules_of_order_by_a_slow_twin(log, lateness):
@@ -511,20 +485,6 @@ output: {statistics: [frequencies]}
         seen[slot] = sum(len(read_reports(record.value)) for record in folded.records)
     assert [seen[t] for t in range(3)] == [seen[t] for t in range(3, 6)]
     assert sum(seen.values()) == 60
-
-
-def test_the_state_comes_back_from_its_dump():
-    """And goes on to the same bytes."""
-    fed = Fed(method="capp")
-    for slot in range(5):
-        fed.send(*((f"u{i}", slot, 7 * i % 100) for i in range(40)))
-    shards = fed.edge.dump(fed.state, fed.edge.shards_of(fed.state))
-    loaded = fed.edge.load(
-        json.loads(json.dumps(fed.edge.meta(fed.state))),
-        {shard: (fed.offset - 1, payload) for shard, payload in shards.items()},
-    )
-    following = [Message(fed.offset, -1, message([(f"u{i}", 5, i) for i in range(60)]))]
-    assert fed.edge.fold(loaded, following).records == fed.edge.fold(fed.state, following).records
 
 
 def test_counts_are_whole():

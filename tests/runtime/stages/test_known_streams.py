@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -16,74 +15,40 @@ from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.partitioning import partitions_of
-from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.wire.records import encode_json
-from ldp_kafka.topology import loads
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
     SLOTS,
+    curated,
+    curator,
+    released,
     told_of,
 )
 
 NAMES = [f"s{stream}" for stream in range(6)]
 BEGIN = "2025-10-09T08:54:00Z"
-TEXT = """
-topology: known
-input:
-  {{slot: 1m, lateness: {lateness}, partitions: {partitions}, partitioning: murmur2, max_ahead: 1d,
-   closing: events, per_slot: {per_slot}, streams: [{streams}], start: "{start}"}}
-privacy:
-  {{trust: curator, level: event, method: {method}, epsilon: 2.0, delay: {delay},
-   setting: {setting}, domain: [0, 10]}}
-output: {{statistics: [per_stream]}}
-runtime: {{shards: 3}}
-"""
+KNOWN = "partitions: {}, partitioning: murmur2, closing: events, streams: [{}]"
 
 
-@cache
 def topology_of(
-    method="naive",
-    setting="sliding",
-    per_slot="sum",
-    *,
-    delay=4,
-    lateness=1,
-    partitions=1,
-    start=BEGIN,
+    method="naive", setting="sliding", per_slot="sum", *, partitions=1, start=BEGIN, **more
 ):
-    text = TEXT.format(
-        method=method,
-        setting=setting,
-        per_slot=per_slot,
-        delay=delay,
-        lateness=lateness,
-        partitions=partitions,
-        streams=", ".join(NAMES),
-        start=start,
-    )
-    if per_slot not in ("sum", "count"):
-        text = text.replace(f', start: "{start}"', "")
-    return loads(text)
+    known = KNOWN.format(partitions, ", ".join(NAMES))
+    if per_slot in ("sum", "count"):
+        known += f', start: "{start}"'
+    return curated(method, setting, per_slot, known, **more)
 
 
 def stage_of(*args, partition=0, **more):
-    topology = topology_of(*args, **more)
-    return make_curate(topology, partition, edge_randomness(topology, KEY, HERE))
+    return curator(topology_of(*args, **more), partition)
 
 
-def released(records, topic):
-    """{(stream, slot): value}, each once."""
-    found = {}
-    for record in records:
-        if record.topic != topic:
-            continue
-        release = json.loads(record.value)
-        name = release["user"], release["slot"]
-        assert name not in found
-        found[name] = release["value"]
-    return found
+def values_of(stage, *messages):
+    """What is released of messages."""
+    found = released(stage, stage.fold(stage.fresh(), log(messages)).records)
+    return {name: value for name, (value, _) in found.items()}
 
 
 def test_its_start_is_the_first_slot():
@@ -112,11 +77,11 @@ def test_a_slot_without_an_event_is_zero(method, setting):
     run = local.run(topology, noise, [log([*(batch([row]) for row in rows), end])], together=7)
     zeros = np.pad(np.where(there, values, 0.0), ((0, 0), (0, 8)))
     told = told_of(topology, zeros, np.ones_like(zeros, np.bool_), noise, NAMES).values
-    found = released(run.releases, topology.releases_topic)
+    found = released(curator(topology), run.releases)
     # a segment in which the start lies is released as a whole
     inside = {name: each for name, each in found.items() if FIRST <= name[1] < FIRST + SLOTS}
     assert len(inside) == 6 * SLOTS and min(slot for _, slot in found) > FIRST - 4
-    for (stream, slot), value in inside.items():
+    for (stream, slot), (value, _) in inside.items():
         wanted = told[slot - FIRST, NAMES.index(stream)]
         assert value == pytest.approx(wanted, rel=1e-12, abs=1e-12), (stream, slot)
 
@@ -127,8 +92,8 @@ def test_the_only_customer_of_a_slot_changes_no_slot_that_is_released(setting, p
     stage, others = stage_of("segment_mean", setting, per_slot), []
     for rows in ([("s0", START + 5 * SLOT, 1.0)], []):
         more = [("s1", START + at * SLOT, 1.0) for at in range(15)]
-        messages = log([batch([row]) for row in sorted(rows + more, key=lambda row: row[1])])
-        others.append(released(stage.fold(stage.fresh(), messages).records, stage.releases.topic))
+        messages = [batch([row]) for row in sorted(rows + more, key=lambda row: row[1])]
+        others.append(values_of(stage, *messages))
     assert others[0].keys() == others[1].keys()
     assert {stream for stream, _ in others[0]} == set(NAMES)
     moved = {name for name in others[0] if others[0][name] != others[1][name]}
@@ -137,22 +102,12 @@ def test_the_only_customer_of_a_slot_changes_no_slot_that_is_released(setting, p
 
 def test_an_empty_slot_counts_in_the_mean_of_its_segment():
     """8, 0, 0 and 0 are 2 on average, at a noise of a standard error of 0.07."""
-    text = TEXT.format(
-        method="segment_mean, smooth: false, segment: 4",
-        setting="batch",
-        per_slot="sum",
-        delay=4,
-        lateness=0,
-        partitions=1,
-        streams="s0",
-        start=BEGIN,
-    )
-    topology = loads(text.replace("epsilon: 2.0", "epsilon: 50.0"))
+    method = "segment_mean, smooth: false, segment: 4"
+    stage = stage_of(method, "batch", lateness=0, epsilon=50.0)
     first = -(-FIRST // 4) * 4
     rows = [("s0", START + (first - FIRST) * SLOT, 8.0)]
     end = encode_json(Tick(START + (first - FIRST + 4) * SLOT))
-    run = local.run(topology, edge_randomness(topology, KEY, HERE), [log([batch(rows), end])])
-    found = released(run.releases, topology.releases_topic)
+    found = values_of(stage, batch(rows), end)
     for slot in range(first, first + 4):
         assert found["s0", slot] == pytest.approx(2.0, abs=1)
 
@@ -170,7 +125,7 @@ def test_a_batch_in_which_the_start_lies_is_released_from_there_on(setting):
     stage = stage_of("naive", setting, start="2025-10-09T09:00:00Z")
     assert stage.before_start == begin // SLOT - 1
     end = encode_json(Tick(begin + 20 * SLOT))
-    found = released(stage.fold(stage.fresh(), log([end])).records, stage.releases.topic)
+    found = values_of(stage, end)
     assert min(slot for _, slot in found) == begin // SLOT
     assert len({slot for _, slot in found}) >= 12
 
@@ -186,7 +141,7 @@ def test_a_mistyped_stream_is_a_dead_letter(per_slot):
     assert (letter["row"], letter["reason"]) == (1, "stream")
     assert output.counts["events"] == 2 and state.watermark == START
     end = encode_json(Tick(START + 20 * SLOT))
-    found = released(stage.fold(state, log([end], 2)).records, stage.releases.topic)
+    found = released(stage, stage.fold(state, log([end], 2)).records)
     assert {stream for stream, _ in found} == ({"s0", "s1"} if per_slot == "last" else set(NAMES))
 
 
@@ -195,7 +150,7 @@ def test_a_stream_is_zero_in_its_own_partition_alone():
     for partition in range(3):
         stage = stage_of(partitions=3, partition=partition)
         end = encode_json(Tick(START + 20 * SLOT))
-        found = released(stage.fold(stage.fresh(), log([end])).records, stage.releases.topic)
+        found = values_of(stage, end)
         streams[partition] = sorted({stream for stream, _ in found})
     home = partitions_of(NAMES, 3).tolist()
     assert streams == {

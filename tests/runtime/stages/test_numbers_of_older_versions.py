@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
 from ldp_kafka.errors import StateError
@@ -11,6 +9,7 @@ from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.stages.perturb import Perturb, make_perturb
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.fold import cases
+from tests.runtime.stages.crashes import of_kind
 
 FIRST, CUT = 1, 9
 
@@ -38,16 +37,12 @@ class Older(Perturb):
         return {name: said for name, said in super().meta(state).items() if name != "bound"}
 
 
-def older(stage):
-    return Older(**{each.name: getattr(stage, each.name) for each in fields(stage)})
-
-
 def stopped(statistics, cover):
     """What that version leaves when it is stopped, with shards at this offset: messages that it has
     sent, its meta, its shards.
     """
     topology = cases.topology(1, statistics=statistics)
-    stage = older(make_perturb(topology, 0, cases.randomness(topology)))
+    stage = of_kind(Older, make_perturb(topology, 0, cases.randomness(topology)))
     state, log = stage.fresh(), cases.orderly()[0]
     sent = []
     for message in log[:CUT]:

@@ -20,11 +20,10 @@ from ldp_kafka.runtime.stages.merge import Merge, of_any_phase
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json, encode_json
-from ldp_kafka.runtime.wire.reports import read_reports, write_reports
+from ldp_kafka.runtime.wire.reports import write_reports
 from tests.runtime.stages.reload import again, whole
 from tests.runtime.stages.test_collector import Fed as Collector
 from tests.runtime.stages.test_edge import Fed as Edge
-from tests.runtime.stages.test_edge import message
 
 
 class Phased:
@@ -69,19 +68,6 @@ def test_the_edge_takes_the_phase_from_the_step():
         )
         found = [row.tobytes() for row in batch.ids]
         assert sorted(row.tobytes() for row in expected) == found == sorted(found)
-
-
-def test_together_or_one_by_one():
-    """Messages of several phases give the same bytes, however they are folded."""
-    rows = [(f"u{number}", slot, number) for number in range(6) for slot in (4, 5, 7)]
-    values = [message(rows[at::3]) for at in range(3)]
-    fed, other = Edge(lateness=9), Edge(lateness=9)
-    stage = replace(fed.edge, method=Phased(fed.topology.method, lambda slot: int(slot == 5)))
-    log = [Message(at, -1, value) for at, value in enumerate(values)]
-    together = stage.fold(fed.state, log).records
-    single = [record for one in log for record in stage.fold(other.state, [one]).records]
-    assert together == single
-    assert {read_reports(record.value).phase for record in together} == {0, 1}
 
 
 def collector():
