@@ -153,6 +153,25 @@ def numbers(given: Sequence[Any], like: np.ndarray) -> np.ndarray:
     )
 
 
+def are_of(found: Sequence[Any], trace: Any, first: int, start: int, atol: float = 0) -> None:
+    """Releases are those of a protocol's trace, from its first slot with a report on.
+
+    Parameters
+    ----------
+    start : the slot in which the trace begins
+    """
+    assert [each["slot"] - start for each in found] == list(range(first, len(trace.values)))
+    for key, told in (
+        ("value", trace.values),
+        ("standard_error", trace.standard_error),
+        ("confidence_interval", trace.confidence_interval),
+    ):
+        theirs = numbers([each[key] for each in found], told)
+        assert np.allclose(theirs, told[first:], rtol=1e-13, atol=atol, equal_nan=True)
+    reasons = [each.get("error_reason") or "" for each in found]
+    assert reasons == trace.error_reason[first:].tolist()
+
+
 def held(state: Any) -> dict[tuple[int, int], int]:
     """All values that a state of the answer stage holds: (row, slot) to the value."""
     cells = state.users.state.columns["held"][:, : state.users.state.count]

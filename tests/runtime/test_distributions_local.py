@@ -21,7 +21,7 @@ from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 from tests.fold import cases as fold
 from tests.fold.judge import downstream
-from tests.rounds import numbers
+from tests.rounds import are_of
 from tests.runtime.test_postprocess import released, restarted
 from tests.runtime.test_protocols_local import (
     IDS,
@@ -71,16 +71,7 @@ def test_releases_are_those_of_the_protocol(name, lateness):
     trace = protocol.run(table, fold.randomness(of), users=IDS, first_slot=START)
     first = int(np.flatnonzero(trace.reports[:, 0])[0])
     found = released(run.releases)[: len(trace.values) - first]
-    assert [each["slot"] - START for each in found] == list(range(first, len(trace.values)))
-    for key, mine in (
-        ("value", trace.values),
-        ("standard_error", trace.standard_error),
-        ("confidence_interval", trace.confidence_interval),
-    ):
-        theirs = numbers([each[key] for each in found], mine)
-        assert np.allclose(theirs, mine[first:], rtol=1e-13, atol=1e-300, equal_nan=True)
-    reasons = [each.get("error_reason") or "" for each in found]
-    assert reasons == trace.error_reason[first:].tolist()
+    are_of(found, trace, first, START, atol=1e-300)
     assert {each["statistic"] for each in found} == {"distribution"}
     assert [each["strategy"] for each in found] == trace.strategy[first:].tolist()
     assert [each["round"]["reports"] for each in found] == trace.reports[first:].tolist()

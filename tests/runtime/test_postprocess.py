@@ -19,7 +19,7 @@ from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 from tests.fold import cases as fold
 from tests.fold.judge import by_topic, downstream
-from tests.rounds import numbers
+from tests.rounds import are_of
 from tests.runtime.test_protocols_local import IDS, START, TEXT, WINDOW, raw, streams
 
 SWITCHES = {
@@ -91,16 +91,7 @@ def test_releases_are_those_of_the_protocol(name, numeric, switches):
     trace = protocol.run(table, fold.randomness(of), users=IDS, first_slot=START)
     first = int(np.flatnonzero(trace.reports[:, 0])[0])
     found = released(made[of.releases_topic])[: len(trace.values) - first]
-    assert [each["slot"] - START for each in found] == list(range(first, len(trace.values)))
-    for key, mine in (
-        ("value", trace.values),
-        ("standard_error", trace.standard_error),
-        ("confidence_interval", trace.confidence_interval),
-    ):
-        theirs = numbers([each[key] for each in found], mine)
-        assert np.allclose(theirs, mine[first:], rtol=1e-13, atol=0, equal_nan=True)
-    reasons = [each.get("error_reason") or "" for each in found]
-    assert reasons == trace.error_reason[first:].tolist()
+    are_of(found, trace, first, START)
     assert [each["strategy"] for each in found] == trace.strategy[first:].tolist()
     assert all(each["round"]["postprocess"] == SWITCHES[switches] for each in found)
     silent = released(without.releases)

@@ -21,7 +21,7 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases
-from tests.rounds import numbers
+from tests.rounds import are_of
 from tests.runtime.stages.test_settle import ONE
 
 USERS, SLOTS, WINDOW = 90, 14, 4
@@ -220,10 +220,7 @@ def is_the_protocol(of, run, table, quiet=0):
     assert first >= quiet
     slots = list(range(START + first, START + SLOTS))
     released = [json.loads(record.value) for record in run.releases][: len(slots)]
-    assert [each["slot"] for each in released] == slots
-    for key, mine in (("value", trace.values), ("standard_error", trace.standard_error)):
-        theirs = numbers([each[key] for each in released], mine)
-        assert np.allclose(theirs, mine[first:], rtol=1e-13, atol=0, equal_nan=True)
+    are_of(released, trace, first, START)
     requests = asked(run)
     seen = said(of, run)
     assert seen == due(of, protocol, table, requests)
