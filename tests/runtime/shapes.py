@@ -363,7 +363,31 @@ EDGES = {
     "budget_split users": (f"method: budget_split, {LISTS}, inner: capp, block: 2", EACH),
     "budget_split": (f"method: budget_split, {LISTS}, inner: capp, block: 2", MEAN),
     "sample_split": (f"method: sample_split, {LISTS}", MEAN),
+    "sample_split users": (f"method: sample_split, {LISTS}", EACH),
 }
+CURATORS = {
+    "curate": (
+        "",
+        {
+            "segment_mean": "first mean count",
+            "contin_group": "first mean",
+            "discontin_group": "first",
+            "naive": "mean",
+        },
+    ),
+    "known": (
+        f", partitioning: murmur2, {SUMMED}",
+        {
+            "segment_mean": "sum count",
+            "contin_group": "sum count",
+            "discontin_group": "sum",
+            "naive": "count",
+        },
+    ),
+}
+"""Where streams are not known, and where they are: of each method, which ways of taking a slot's
+values together.
+"""
 ROUNDS_OF = {
     "codes": ("categories: 3, mechanism: grr", SHARES),
     "numbers": ("domain: [0, 10], mechanism: hybrid", MEAN),
@@ -386,6 +410,7 @@ KINDS: dict[str, Folded] = {
             ("budget_split", ("last", "mean", "sum")),
             ("budget_split users", ("mean",)),
             ("sample_split", ("last",)),
+            ("sample_split users", ("last",)),
         )
         for how in every
     },
@@ -399,7 +424,11 @@ KINDS: dict[str, Folded] = {
             streams,
         )
         for setting in SETTINGS
-        for method, how in (("segment_mean", "first"), ("discontin_group", "mean"))
+        for method, how in (
+            ("segment_mean", "first"),
+            ("segment_mean", "mean"),
+            ("discontin_group", "first"),
+        )
     },
     **{
         f"{kind}/{method} {setting} {how}": first(
@@ -411,30 +440,9 @@ KINDS: dict[str, Folded] = {
             streams,
         )
         for setting in SETTINGS
-        for kind, more, pairs in (
-            (
-                "curate",
-                "",
-                (
-                    ("segment_mean", "first"),
-                    ("segment_mean", "count"),
-                    ("contin_group", "mean"),
-                    ("discontin_group", "first"),
-                    ("naive", "mean"),
-                ),
-            ),
-            (
-                "known",
-                f", partitioning: murmur2, {SUMMED}",
-                (
-                    ("segment_mean", "sum"),
-                    ("contin_group", "count"),
-                    ("discontin_group", "sum"),
-                    ("naive", "count"),
-                ),
-            ),
-        )
-        for method, how in pairs
+        for kind, (more, methods) in CURATORS.items()
+        for method, every in methods.items()
+        for how in every.split()
     },
     **{
         f"ticked/{setting} {which}": first(
