@@ -37,6 +37,17 @@ def told(stage: Any, records: Sequence[Record]) -> set[Any]:
     return found
 
 
+def names_of(stage: Any, records: Sequence[Record]) -> list[Any]:
+    """The ids of reports, and the keys of releases."""
+    found: list[Any] = []
+    for record in records:
+        if record.topic == getattr(stage, "reports_topic", None):
+            found += [name for name, _ in batch(record.value)[1]]
+        elif record.topic.endswith(".releases"):
+            found.append(record.key)
+    return found
+
+
 def over_crashes(
     stage: Stage[Any], runs: Sequence[Sequence[Message]], seed: int, pure: Pure
 ) -> None:

@@ -49,9 +49,9 @@ def name_of(number, at=1, partitions=2):
 class Fed:
     """The stage of partition 1, its state and its log; its source is another number."""
 
-    def __init__(self, text=MEAN):
+    def __init__(self, text=MEAN, source=3):
         self.topology = loads(text)
-        self.stage = replace(roles.make(self.topology, "collect", 1), source=3)
+        self.stage = replace(roles.make(self.topology, "collect", 1), source=source)
         self.state, self.offset, self.counts = self.stage.fresh(), 0, {}
 
     def report(self, number, slot, index=7, **changes):
@@ -109,7 +109,7 @@ class Fed:
 def single_of(topology, name, slot, values):
     """One report as a device makes it."""
     ids = np.frombuffer(name, np.uint64).reshape(1, 2)
-    series = np.frombuffer(name_of(1), np.uint64).reshape(1, 2) if topology.per_user else None
+    series = ids if topology.per_user else None  # each report by a user of its own
     return Reports(
         ids,
         np.array([slot]),

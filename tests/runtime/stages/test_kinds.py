@@ -15,7 +15,7 @@ from tests.fold.conftest import _small  # noqa: F401
 from tests.fold.judge import Pure
 from tests.fold.test_equivalence import folded
 from tests.runtime.shapes import KINDS
-from tests.runtime.stages.crashes import differs, of_kind, over_crashes
+from tests.runtime.stages.crashes import differs, names_of, of_kind, over_crashes
 from tests.runtime.stages.twins import TWINS
 
 SEEN = {
@@ -59,11 +59,15 @@ def test_the_same_together_or_one_by_one(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_crashes_between_any_two_records_of_a_snapshot(kind):
-    """Nothing is lost, nothing is said otherwise, and each owner holds what one alone would."""
+    """Nothing is lost, nothing is said otherwise or of one name twice, and each owner holds what
+    one alone would.
+    """
     seen = Counter()
     for seed in SEEDS:
         stage, runs, pure = straight(kind, seed)
         over_crashes(stage, runs, seed, pure)
+        names = names_of(stage, pure.records)
+        assert len(names) == len(set(names))
         seen.update(pure.counts)
     assert all(seen[name] for name in SEEN[kind.partition("/")[0]].split()), seen
 
