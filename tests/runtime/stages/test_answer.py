@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -326,6 +327,7 @@ def test_a_state_is_of_bounded_size(how, places):
 # privacy
 
 
+@cache
 def answering(of):
     """Two users who can be asked."""
     names = [f"u{user}" for user in range(30)]
