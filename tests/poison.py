@@ -4,6 +4,7 @@ the places where they must not be seen: errors, warnings, logs and reprs.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import re
@@ -14,22 +15,13 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from math import inf, nan
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-
-__all__ = [
-    "LOUD",
-    "MARKS",
-    "POISONS",
-    "TEXT",
-    "leak_of",
-    "shown",
-    "silent",
-    "walk",
-    "watched",
-]
+import pyarrow as pa
 
 LOUD, TEXT = 987654321.125, "s3cret-77"
 WHOLE = 987654321
@@ -51,6 +43,8 @@ and numpy have, begins with the same digits.
 """
 # of a default repr, which says nothing; its digits are the machine's
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
+# holds what others asked for too
+_CACHE = type(cache(len))
 
 
 class Speaking:
@@ -125,10 +119,37 @@ ARRAYS = tuple(_arrays())
 """Each poison as it is, in lists, and beside a loud number in an array, where there can be one."""
 
 
-def shown(text: str) -> list[str]:
-    """The marks of poisons in a text."""
+def column(value: Any) -> pa.Array:
+    """A poison twice, as a column of a table; its text where Arrow has no such type."""
+    try:
+        return pa.array([value, value])
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array([ascii(value)] * 2)
+
+
+def shown(text: str, *more: str) -> list[str]:
+    """The marks of poisons, and of what was made of one, in a text."""
     plain = _ADDRESS.sub("", text).lower()
-    return [mark for mark in MARKS if mark in plain]
+    return [mark for mark in (*MARKS, *more) if mark in plain]
+
+
+def said_by(made: Any) -> str:
+    """All that an object says of itself, alone and in a list."""
+    return f"{made!r} {made!s} {made} {[made]}"
+
+
+def reached(*roots: Any) -> Iterator[Any]:
+    """All objects that these hold, and those that they hold; of functions what they close over."""
+    seen: dict[int, Any] = {}
+    waiting = [*roots]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, type | ModuleType) or type(each) is _CACHE:
+            continue
+        seen[id(each)] = each
+        yield each
+        isfunction = isinstance(each, FunctionType)
+        waiting += each.__closure__ or () if isfunction else gc.get_referents(each)
 
 
 def words_of(error: BaseException) -> Iterator[str]:
@@ -190,8 +211,10 @@ def walk(
 
 
 @contextmanager
-def watched() -> Iterator[list[str]]:
-    """What warnings and logs show of poisons meanwhile."""
+def silent() -> Iterator[list[str]]:
+    """What is found goes into the list, and so does what warnings and logs show of poisons
+    meanwhile; AssertionError, with all of it, unless it stays empty.
+    """
     leaks: list[str] = []
 
     class Heard(logging.Handler):
@@ -211,12 +234,5 @@ def watched() -> Iterator[list[str]]:
     finally:
         root.removeHandler(handler)
         root.setLevel(before)
-
-
-@contextmanager
-def silent() -> Iterator[list[str]]:
-    """What is found goes into the list; AssertionError, with all of it, unless it stays empty."""
-    with watched() as leaks:
-        yield leaks
     if leaks:
         raise AssertionError(f"{len(leaks)} leaks:\n" + "\n".join(leaks))
