@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["cases"]
+__all__ = ["cases", "table"]
 
 
 def cases(
@@ -65,6 +65,22 @@ def cases(
         return run
 
     return loop
+
+
+def table(text: str) -> list[tuple[str, ...]]:
+    r"""The rows of a table that is written as text: a row a line, which goes on in lines that begin
+    with four spaces; `` | `` parts cells, ``\n`` and ``\t`` in a cell are a line break and a tab.
+    """
+    lines: list[str] = []
+    for line in text.strip("\n").split("\n"):
+        if line.startswith("    "):
+            lines[-1] += f" {line.strip()}"
+        else:
+            lines.append(line)
+    return [
+        tuple(cell.replace(r"\n", "\n").replace(r"\t", "\t") for cell in line.split(" | "))
+        for line in lines
+    ]
 
 
 def _case(names: list[str], value: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tests.cases import cases
+from tests.cases import cases, table
 
 
 def test_every_case_runs():
@@ -87,3 +87,14 @@ def test_what_is_no_case_is_refused(values):
     """A test of nothing would pass."""
     with pytest.raises(ValueError, match=r"case|values"):
         cases("a, b", values)
+
+
+def test_a_table_is_its_text():
+    """Spaces that a cell begins with are its own; a cell may be empty."""
+    text = r"""
+one |   two\n  lines | and
+    more
+a |  | \tb |
+    c
+"""
+    assert table(text) == [("one", "  two\n  lines", "and more"), ("a", "", "\tb", "c")]
