@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,19 @@ if (
 def pytest_xdist_auto_num_workers() -> int:
     """Two for each core, and one more: many tests wait for processes of their own."""
     return 2 * (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="session")
+def simulated_once() -> Iterator[None]:
+    """What a plan simulates follows from its arguments alone, and takes a second: it is kept for
+    all tests of this process.
+    """
+    from ldp_kafka.topology import planner
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("choose_delay", "compare"):
+            patched.setattr(planner, name, cache(getattr(planner, name)))
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -365,24 +365,6 @@ def test_validate_tries_a_table_as_replay_sends_it(good, tmp_path, capsys):
     assert main(["validate", str(good), "--sample", str(table), *columns, "--delimiter", "#"]) == 0
 
 
-@pytest.mark.parametrize(
-    "name", sorted(path.name for path in (Path(__file__).parents[1] / "topologies").glob("*.yaml"))
-)
-def test_shipped_topologies_are_valid_and_plan(name, capsys):
-    """Through the command line."""
-    path = str(Path(__file__).parents[1] / "topologies" / name)
-    assert main(["validate", path]) == 0
-    capsys.readouterr()
-    assert main(["plan", path, "--users", "5000", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["users"] == 5000
-    windows = ("shop-sales.yaml", "clinic-visits.yaml", "heart-rate.yaml")
-    level = "user" if name == "body-weight.yaml" else "event" if name in windows else "w-event"
-    assert made["guarantee"]["level"] == level
-    assert main(["plan", path]) == 0
-    assert "guarantee" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("statistics", ["mean", "mean, per_user"])
 def test_validate_and_plan_promise_the_same(good, statistics, capsys):
     """Also by what the reports of a user are linked."""

@@ -13,17 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldp_kafka.cli import main
 from ldp_kafka.records import hexadecimal
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import SlotEvents, from_arrays
-from ldp_kafka.topology import load, loads
+from ldp_kafka.topology import load, loads, unset
 from ldp_kafka.topology.cautions import EMBEDDED_USERS
 from ldp_kafka.topology.planner import plan
 
+pytestmark = pytest.mark.usefixtures("simulated_once")
 SHIPPED = sorted((Path(__file__).parents[1] / "topologies").glob("*.yaml"))
 USERS, SLOTS, START = 400, 12, 1_700_000_000_000
+FIRST_LINE = "# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n"
+WINDOWS = ("shop-sales", "clinic-visits", "heart-rate")
 LARGEST_ERROR = 0.05  # of a crowd's statistic, in lengths of the domain or of the range of shares
 LARGEST_OF_STREAM = 0.1  # of a release of one stream by windows, in lengths of the domain
 LEAST_RELIABILITY = 0.5  # of a release per user
@@ -69,11 +73,23 @@ def useless(topology, users):
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_it_is_useful_as_shipped(path):
-    """For the users that it names, who fit the embedded broker that it names too; all of its
-    statistics are predicted.
+def test_it_is_valid_and_useful_as_shipped(path, capsys, monkeypatch):
+    """By the command line too, where nothing but the key is missing; for the users that it names,
+    who fit the embedded broker that it names. All of its statistics are predicted.
     """
+    for name in ("LDP_KAFKA_BOOTSTRAP", "LDP_KAFKA_EDGE_KEY_FILE", "LDP_KAFKA_FOREIGN_TOPIC"):
+        monkeypatch.delenv(name, raising=False)
     topology, users = load(path), users_of(path)
+    assert topology.name == path.stem
+    assert path.read_text("utf-8").startswith(FIRST_LINE)
+    assert [problem.key for problem in unset(topology)] == ["edge.key_file"]
+    assert main(["validate", str(path)]) == 0
+    assert main(words := ["plan", str(path), "--users", str(users)]) == 0
+    assert "guarantee" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    level = {"body-weight": "user", **dict.fromkeys(WINDOWS, "event")}.get(path.stem, "w-event")
+    assert (made["users"], made["guarantee"]["level"]) == (users, level)
     predicted = [prediction.statistic for prediction in plan(topology, users).predictions]
     assert set(predicted) == set(topology.output.statistics)
     assert useless(topology, users) == []

@@ -221,7 +221,7 @@ WARNINGS = [
         "frequencies: an equal share for each, off by at most 0.433, beats a release of 100",
     ),
     ({}, 10_001, "the embedded broker has room for about 10,000 users"),
-    ({"window": 1000}, 100_000, "raise runtime.shards"),
+    ({}, 10_000_000, "raise runtime.shards"),
 ]
 
 

@@ -14,7 +14,7 @@ from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
-from ldp_kafka.topology import load, loads, plan, schema, unset
+from ldp_kafka.topology import loads, schema
 from ldp_kafka.topology.sections import PURE
 from tests.cases import cases
 
@@ -92,19 +92,6 @@ def test_names_are_those_of_the_registries():
             "level",
         }
         | own
-    )
-
-
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_topologies_load_and_plan(path, monkeypatch):
-    for name in ("LDP_KAFKA_BOOTSTRAP", "LDP_KAFKA_EDGE_KEY_FILE", "LDP_KAFKA_FOREIGN_TOPIC"):
-        monkeypatch.delenv(name, raising=False)
-    topology = load(path)
-    assert topology.name == path.stem
-    assert [problem.key for problem in unset(topology)] == ["edge.key_file"]
-    assert plan(topology).lines()
-    assert path.read_text("utf-8").startswith(
-        "# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n"
     )
 
 
