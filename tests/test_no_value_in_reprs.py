@@ -24,6 +24,7 @@ from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
+from ldp_kafka.randomness import Ids, Seeded, System
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.kafka.tokens import Token, Tokens
@@ -296,6 +297,13 @@ def secrets():
     return tokens, Security({"security.protocol": "SASL_SSL", **login}), topology, asked
 
 
+def sources():
+    """Of noise, one of them bound to a draw; and ids."""
+    keyed, nothing = lk.randomness.keyed(KEY), np.zeros((1, 0), np.int64)
+    bound = keyed.at(keyed.digests([TEXT]), 3, 0, nothing)
+    return keyed, bound, lk.randomness.system(), System(KEY), Ids.of([TEXT]), Seeded(WHOLE), KEY
+
+
 def fetched():
     """Records as clients give them, which show all that they hold, and arguments of their logs."""
     records = [SimpleNamespace(offset=3, timestamp=7, key=TEXT, value=TEXT)] * 2
@@ -312,7 +320,7 @@ AT_WORK = {
     "read back": lambda _: [read_back()],
     "secrets": lambda _: [secrets()],
     "fetched": lambda _: [fetched()],
-    "randomness": lambda _: [(lk.randomness.system(), lk.randomness.keyed(KEY), KEY)],
+    "randomness": lambda _: [sources()],
 }
 """Objects while they hold something, and all that these lead to."""
 

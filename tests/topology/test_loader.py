@@ -363,37 +363,6 @@ def test_two_sides():
 
 
 @cases(
-    ("edge", "collector", "refuses"),
-    [
-        ("{}", "{}", True),
-        ("{bootstrap_servers: 'a:1,b:1'}", "{bootstrap_servers: 'B:1,c:1'}", True),
-        ("{bootstrap_servers: a:1}", "{bootstrap_servers: b:1}", False),
-        ("{client: {sasl.username: a}}", "{client: {sasl.username: b}}", False),
-        ("{client: {sasl.username: a}}", "{}", False),
-        (
-            "{client: {ssl.certificate.location: a.pem}}",
-            "{client: {ssl.certificate.location: b.pem}}",
-            False,
-        ),
-        (
-            "{client: {sasl.username: a, ssl.certificate.location: a.pem}}",
-            "{client: {sasl.username: a, ssl.certificate.location: b.pem}}",
-            True,
-        ),
-        ("{client: {linger.ms: 5}}", "{client: {linger.ms: 6}}", True),
-    ],
-)
-def test_the_collector_must_be_someone_else_than_the_edge(edge, collector, refuses):
-    text = changed(("client: {}", f"edge: {edge}\n  collector: {collector}"))
-    if refuses:
-        assert refused(text)[0].startswith(
-            "t.yaml:5: kafka.collector: must not be able to read the raw topic"
-        )
-    else:
-        assert loads(text).warnings == ()
-
-
-@cases(
     ("text", "expected"),
     [("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000), ("1d", 86_400_000)],
 )

@@ -62,6 +62,9 @@ def at(broker, more=""):
         (at("localhost:9092"), at("[::1]:9092"), "both reach one broker"),
         (at("localhost"), at("LOCALHOST.:9092"), "both reach one broker"),
         (at("PLAINTEXT://localhost:9092"), at("127.0.0.1:9092"), "both reach one broker"),
+        ("{}", "{}", "both reach one broker"),
+        (at("a:1,b:1"), at("B:1,c:1"), "both reach one broker"),
+        ("{client: {linger.ms: 5}}", "{client: {linger.ms: 6}}", "both reach one broker"),
         (at("x.invalid:1,localhost:9"), at("y.invalid:1,127.0.0.1:9"), "both reach one broker"),
         # One login, at whatever addresses
         (login("u"), login("u", at="b:1"), "both log in with one sasl.username"),

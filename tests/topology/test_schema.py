@@ -30,6 +30,8 @@ def leaves(whole, place, path=()):
     """(path, definition) of every property that is no section."""
     if "$ref" in place:
         place = {**whole["$defs"][place["$ref"].rpartition("/")[2]], **place}
+    if "properties" in place.get("items", {}):
+        yield from leaves(whole, place["items"], path)
     if "properties" not in place:
         yield path, place
         return
@@ -38,25 +40,20 @@ def leaves(whole, place, path=()):
         yield from leaves(whole, inner, (*path, name))
 
 
-def test_it_is_a_schema():
-    whole = schema()
+@pytest.mark.parametrize("kind", ["", "edge"])
+def test_every_default_and_example_is_allowed(kind):
+    """In what is a schema, is nobody else's afterwards, and describes every key."""
+    whole = schema(kind) if kind else schema()
     Draft202012Validator.check_schema(whole)
-    assert whole["$id"] == "schema.json"
+    assert whole["$id"] == f"{kind}.schema.json".strip(".")
     assert schema() is not schema()
-
-
-def test_every_key_is_described():
-    assert not [path for path, place in leaves(schema(), schema()) if not place.get("description")]
-
-
-def test_every_default_and_example_is_allowed():
-    whole = schema()
+    described = whole["properties"].values() if kind else ()
+    assert all(each["description"] for each in described)
     for path, place in leaves(whole, whole):
-        check = Draft202012Validator({**place, "$defs": whole["$defs"]})
-        for value in [
-            *place.get("examples", []),
-            *([place["default"]] if "default" in place else []),
-        ]:
+        assert place["description"], path
+        check = Draft202012Validator({**place, "$defs": whole.get("$defs", {})})
+        given = [*place.get("examples", []), *([place["default"]] if "default" in place else [])]
+        for value in given:
             assert "${" in str(value) or check.is_valid(value), (path, value)
 
 
