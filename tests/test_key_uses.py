@@ -246,17 +246,10 @@ def test_a_use_is_the_same_everywhere():
     again = lk.method("capp", epsilon=1.5, window=3, domain=(-1.0, 0.1), block=2)
     assert method.use == again.use
     assert len(method.use) == 32
-    others = [
-        lk.method("capp", **{**given, **change})
-        for given in [{"epsilon": 1.5, "window": 3, "domain": (-1.0, 0.1), "block": 2}]
-        for change in (
-            {"epsilon": 1.6},
-            {"window": 4},
-            {"domain": (-1.0, 0.2)},
-            {"block": 3},
-            {"calibration": "published"},
-        )
-    ]
+    given = {"epsilon": 1.5, "window": 3, "domain": (-1.0, 0.1), "block": 2}
+    changes = {"epsilon": 1.6, "window": 4, "domain": (-1.0, 0.2), "block": 3}
+    changes |= {"calibration": "published"}
+    others = [lk.method("capp", **{**given, name: value}) for name, value in changes.items()]
     assert len({method.use, *(other.use for other in others)}) == 6
 
 

@@ -69,24 +69,19 @@ def test_keyed_words_are_the_mac_of_their_context(
     """Against an implementation that shares nothing with the library's but the description."""
     bound = [data.draw(st.lists(INT64, min_size=columns, max_size=columns)) for _ in users]
     source = Keyed(key, context=context)
-    words = source.at(
-        np.array(users, np.uint64),
-        slot,
-        phase,
-        np.array(bound, np.int64).reshape(len(users), columns),
-    ).words(len(users), k)
+    digests, bounds = np.array(users, np.uint64), np.array(bound, np.int64)
+    bounds = bounds.reshape(len(users), columns)
+    words = source.at(digests, slot, phase, bounds).words(len(users), k)
     noise = derived(key, b"noise", context)
     for row, user in enumerate(users):
         stream = b"".join(
             chained(noise, user, slot, phase, bound[row], counter) for counter in range(-(-k // 4))
         )
         assert words[row].tolist() == list(struct.unpack(f"<{k}I", stream[: 4 * k]))
-    ids = source.report_ids(np.array(users, np.uint64), slot, phase)
-    series = source.series(np.array(users, np.uint64))
+    ids, series = source.report_ids(digests, slot, phase), source.series(digests)
     for row, user in enumerate(users):
-        assert ids[row].tobytes() == chained(
-            derived(key, b"report id", context), user, slot, phase, [], 0
-        )
+        own = derived(key, b"report id", context)
+        assert ids[row].tobytes() == chained(own, user, slot, phase, [], 0)
         assert series[row].tobytes() == chained(derived(key, b"series", context), user, 0, 0, [], 0)
 
 
@@ -123,11 +118,8 @@ def test_ids_hold_what_they_were_given(users, data):
     ids = Ids.of(users)
     rows = data.draw(st.lists(st.integers(0, len(users) - 1), max_size=8)) if users else []
     taken = ids.take(np.array(rows, np.intp))
-    assert (len(ids), ids.texts(), taken.texts()) == (
-        len(users),
-        users,
-        [users[row] for row in rows],
-    )
+    assert (len(ids), ids.texts()) == (len(users), users)
+    assert taken.texts() == [users[row] for row in rows]
     assert Ids.join([ids, taken, ids]).texts() == users + taken.texts() + users
     cut = Ids(ids.data, ids.offsets[len(users) // 2 :])
     assert cut.texts() == users[len(users) // 2 :]
@@ -138,20 +130,8 @@ def test_ids_hold_what_they_were_given(users, data):
 
 def test_ids_that_differ_in_zeros_or_order_differ():
     """Padding is told apart from content by the length, which comes first."""
-    users = [
-        "",
-        "\0",
-        "\0\0",
-        "a",
-        "a\0",
-        "\0a",
-        "a" * 16,
-        "a" * 16 + "\0",
-        "a" * 17,
-        "ab",
-        "ba",
-        "a" * 32,
-    ]
+    users = ["", "\0", "\0\0", "a", "a\0", "\0a", "ab", "ba"]
+    users += ["a" * 16, "a" * 16 + "\0", "a" * 17, "a" * 32]
     digests = keyed(KEY).digests(users)
     assert len(np.unique(digests, axis=0)) == len(users)
     assert len(np.unique(digests)) == 2 * len(users)
@@ -252,15 +232,9 @@ def test_pieces_are_the_whole(pieces, k, one_slot):
     users, bound = np.column_stack([rows, rows * 7]).astype(np.uint64), rows.reshape(-1, 1) * -3
     source = keyed(KEY).at(users, 9 if one_slot else rows, 2, bound)
     ends = np.cumsum([0, *pieces])
-    assert np.array_equal(
-        np.vstack(
-            [
-                source.words(size, k, first=int(first))
-                for first, size in zip(ends, pieces, strict=False)
-            ]
-        ),
-        source.words(n, k),
-    )
+    places = zip(ends, pieces, strict=False)
+    parts = [source.words(size, k, first=int(first)) for first, size in places]
+    assert np.array_equal(np.vstack(parts), source.words(n, k))
     with pytest.raises(ValueError, match="row"):
         source.words(2, k, first=n - 1)
 
@@ -312,9 +286,8 @@ def test_seeded_repeats():
     assert np.array_equal(b, again.words(5, 3))
     assert not (a == b).any()
     assert not (a == other.words(5, 3)).any()
-    assert np.array_equal(
-        first.at(USERS, 1, 0, BOUND).words(3, 4), again.at(USERS, 1, 0, BOUND).words(3, 4)
-    )
+    bound = (each.at(USERS, 1, 0, BOUND).words(3, 4) for each in (first, again))
+    assert np.array_equal(*bound)
 
 
 @cases("wrong", [True, 1.0, "7", None])
@@ -359,22 +332,15 @@ def test_words_are_uniform(kind):
     for each of five.
     """
     n = 2**17
-    if kind == "keyed":
-        rows = np.arange(n)
-        words = (
-            keyed(os.urandom(32))
-            .at(np.column_stack([rows, rows]).astype(np.uint64), 1, 0, rows.reshape(-1, 1))
-            .words(n, 2)
-        )
-    else:
-        words = (
-            system().words(n, 2)
-            if kind == "system"
-            else seeded(int.from_bytes(os.urandom(8), "big")).words(n, 2)
-        )
-    columns = [
-        words.view(np.uint8).reshape(n, 8)[:, byte].astype(np.int64) for byte in (0, 1, 2, 3)
-    ]
+    rows = np.arange(n)
+    users = np.column_stack([rows, rows]).astype(np.uint64)
+    source = {
+        "system": system(),
+        "seeded": seeded(int.from_bytes(os.urandom(8), "big")),
+        "keyed": keyed(os.urandom(32)).at(users, 1, 0, rows.reshape(-1, 1)),
+    }[kind]
+    words = source.words(n, 2)
+    columns = [*words.view(np.uint8).reshape(n, 8)[:, :4].T.astype(np.int64)]
     columns.append((words[:-1, 1] & 15).astype(np.int64) * 16 + (words[1:, 0] & 15))
     for column in columns:
         seen, due = np.bincount(column, minlength=256), len(column) / 256
@@ -384,7 +350,5 @@ def test_words_are_uniform(kind):
 def test_subclasses_hide_nothing():
     """`Seeded` is `Keyed` under a public key: everything that is bound takes the same path."""
     public = hashlib.sha256(b"not private: 7").digest()
-    assert np.array_equal(
-        seeded(7).at(USERS, 1, 0, BOUND).words(3, 4),
-        Keyed(public).at(USERS, 1, 0, BOUND).words(3, 4),
-    )
+    bound = (each.at(USERS, 1, 0, BOUND).words(3, 4) for each in (seeded(7), Keyed(public)))
+    assert np.array_equal(*bound)

@@ -174,19 +174,13 @@ def test_it_runs(path):
             levels = rng.beta(2, 5, (USERS, 1)) + rng.normal(0, 0.01, (USERS, SLOTS))
             values = lo + (hi - lo) * levels
     else:
-        values = rng.choice(
-            categories,
-            (USERS, SLOTS),
-            p=np.arange(1, categories + 1) / np.arange(1, categories + 1).sum(),
-        )
+        weights = np.arange(1, categories + 1)
+        values = rng.choice(categories, (USERS, SLOTS), p=weights / weights.sum())
     source, batch = from_arrays(topology, values, START), None
     if topology.contribution is not None and topology.input.per_slot == "sum":
         source, batch = in_parts(source, topology.contribution.most), 2048
-    log = as_log(
-        topology,
-        messages(topology, source, batch),
-        first=1 if topology.input.create else 0,
-    )
+    sent = messages(topology, source, batch)
+    log = as_log(topology, sent, first=1 if topology.input.create else 0)
     # which makes no difference to what comes out (`tests/fold/test_equivalence.py`)
     noise = edge_randomness(topology, bytes(range(32)), "here")
     run = local.run(topology, noise, log, together=50)

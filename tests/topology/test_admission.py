@@ -43,16 +43,8 @@ admits:
 
 def written(folder, name, **how):
     """A topology of this name in a folder, beside a budget file."""
-    given = {
-        "name": name,
-        "servers": "embedded",
-        "input": "",
-        "epsilon": 2.0,
-        "domain": "0, 10",
-        "more": "",
-        "statistic": "per_user",
-        **how,
-    }
+    usual = {"name": name, "servers": "embedded", "input": "", "epsilon": 2.0, "domain": "0, 10"}
+    given = {**usual, "more": "", "statistic": "per_user", **how}
     (folder / f"{name}.yaml").write_text(WINDOWS.format(**given))
     return load(folder / f"{name}.yaml")
 
@@ -125,12 +117,7 @@ def test_contributions_reach_from_any_value_to_any_other():
 
 
 @cases(
-    ("more", "warned"),
-    [
-        (", contribution: 2", True),
-        (", contribution: 10", False),
-        ("", False),
-    ],
+    ("more", "warned"), [(", contribution: 2", True), (", contribution: 10", False), ("", False)]
 )
 def test_a_plan_warns_of_a_contribution_below_the_domain(tmp_path, more, warned):
     """At the edge, where a value is all of one user's."""

@@ -50,15 +50,8 @@ def house(tmp_path):
 
     def write(edge=EDGE, **more):
         for name, how in {"a": {}, "b": {}, **more}.items():
-            given = {
-                "method": "sw_direct",
-                "epsilon": 1.5,
-                "privacy": WINDOWED,
-                "input": "",
-                "edge": "edge.yaml",
-                "name": name,
-                **how,
-            }
+            usual = {"method": "sw_direct", "epsilon": 1.5, "privacy": WINDOWED, "input": ""}
+            given = {**usual, "edge": "edge.yaml", "name": name, **how}
             (tmp_path / f"{name}.yaml").write_text(TOPOLOGY.format(**given))
         (tmp_path / "edge.yaml").write_text(edge)
         return tmp_path
@@ -106,12 +99,8 @@ def test_who_relays_spends_of_the_topic_that_it_copies(house):
 )
 def test_until(house, text, ms):
     """A day begins at midnight, UTC."""
-    assert (
-        load_edge(house(EDGE.replace("b.yaml}", f"b.yaml, until: {text}}}")) / "edge.yaml")
-        .admits[1]
-        .until_ms
-        == T2027 + ms
-    )
+    folder = house(EDGE.replace("b.yaml}", f"b.yaml, until: {text}}}"))
+    assert load_edge(folder / "edge.yaml").admits[1].until_ms == T2027 + ms
 
 
 WRONG = table(r"""
@@ -253,12 +242,8 @@ def test_no_file(house, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(TopologyError, match="must be UTF-8"):
         load_edge(tmp_path / "binary")
-    assert refused(house("[]")) == [
-        (
-            "edge.yaml:1: a budget file must be a mapping of keys such as edge, raw_topic, limit"
-            " and admits"
-        )
-    ]
+    said = "a budget file must be a mapping of keys such as edge, raw_topic, limit and admits"
+    assert refused(house("[]")) == [f"edge.yaml:1: {said}"]
 
 
 def test_exactly_the_limit(house):
@@ -275,13 +260,11 @@ def test_a_run_touches_one_slot_more_than_fit_into_it(house):
     """24 hours touch 25 slots, which are two windows of 24."""
     folder = house(EDGE.replace("23h", "24h"))
     assert admit(load(folder / "a.yaml"), T2027) is None
-    with pytest.raises(
-        ConfigurationError,
-        match=re.escape(
-            "any run of 1d: spent epsilon 3 (a 3), requested by b epsilon 3, together epsilon 6,"
-            " limit epsilon 3: 3 too much"
-        ),
-    ):
+    said = re.escape(
+        "any run of 1d: spent epsilon 3 (a 3), requested by b epsilon 3, together epsilon 6,"
+        " limit epsilon 3: 3 too much"
+    )
+    with pytest.raises(ConfigurationError, match=said):
         admit(load(folder / "b.yaml"), T2027)
 
 
@@ -308,12 +291,9 @@ def test_retirement(house):
     with pytest.raises(ConfigurationError, match="room for it: after 2027-01-10T23:00:00Z"):
         admit(b, free, APPENDED)
     assert admit(b, free + 1, APPENDED) is None
-    assert "retired 2027-01-01T00:00:00Z, counts until 2027-01-10T23:00:00Z" in "\n".join(
-        plan(b, now_ms=free).lines()
-    )
-    assert "retired 2027-01-01T00:00:00Z, no longer counts" in "\n".join(
-        plan(b, now_ms=free + 1).lines()
-    )
+    for now, said in ((free, "counts until 2027-01-10T23:00:00Z"), (free + 1, "no longer counts")):
+        lines = "\n".join(plan(b, now_ms=now).lines())
+        assert f"retired 2027-01-01T00:00:00Z, {said}" in lines
 
 
 def test_who_is_not_admitted(house):
@@ -336,11 +316,8 @@ def test_no_edge_file():
         "topology: m\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 2,"
         " domain: [0, 1]}\noutput: {statistics: [mean]}"
     )
-    assert (admit(topology), admission(topology), plan(topology).as_json()["edge_budget"]) == (
-        None,
-        None,
-        None,
-    )
+    assert admit(topology) is admission(topology) is None
+    assert plan(topology).as_json()["edge_budget"] is None
     assert not [line for line in plan(topology).lines() if "edge budget" in line]
 
 
@@ -378,12 +355,8 @@ def test_levels_beside_each_other(house):
         text.replace("3.0, delta: 1.0e-6", "3.0"),
         b={"method": "gaussian_direct", "privacy": LIFE, "epsilon": 1.0},
     )
-    with pytest.raises(
-        ConfigurationError,
-        match=(
-            r"any run of 23h: spent epsilon 1.5 \(a 1.5\), requested by b epsilon 1 and delta 1e-06"
-        ),
-    ):
+    said = r"any run of 23h: spent epsilon 1.5 \(a 1.5\), requested by b epsilon 1 and delta 1e-06"
+    with pytest.raises(ConfigurationError, match=said):
         admit(load(folder / "b.yaml"), T2027)
 
 
@@ -404,11 +377,8 @@ def test_plan_prints_it(house, capsys):
     assert f"fingerprint {fingerprints[1]}\n" in text
     assert main(["plan", str(folder / "b.yaml"), "--json"]) == 0
     budget = json.loads(capsys.readouterr().out)["edge_budget"]
-    assert (
-        budget["edge"],
-        budget["admitted"],
-        [each["fingerprint"] for each in budget["admits"]],
-    ) == ("household-meters", True, fingerprints)
+    assert (budget["edge"], budget["admitted"]) == ("household-meters", True)
+    assert [each["fingerprint"] for each in budget["admits"]] == fingerprints
     house(b={"epsilon": 1.6})
     assert main(["plan", str(folder / "b.yaml")]) == 2
     text = capsys.readouterr().out
@@ -461,12 +431,8 @@ def test_plan_warns_where_nobody_sums(house, capsys, monkeypatch):
         alone.read_text().replace("topic: meters.raw", "source: devices")
         + "kafka: {edge: {bootstrap_servers: a:1}, collector: {bootstrap_servers: b:1}}\n"
     )
-    for path, expected in (
-        (alone, 1),
-        (folder / "a.yaml", 0),
-        (folder / "b.yaml", 0),
-        (devices, 0),
-    ):
+    none = ((folder / "a.yaml", 0), (folder / "b.yaml", 0), (devices, 0))
+    for path, expected in ((alone, 1), *none):
         assert main(["plan", str(path)]) == 0
         assert capsys.readouterr().out.count(f"warning      {NOBODY_SUMS}") == expected
         assert main(["plan", str(path), "--json"]) == 0

@@ -40,12 +40,8 @@ def test_it_is_the_same_reports_and_another_layout():
     assert devices.flow.raw is None and raw.flow.raw is not None
     assert devices.fingerprint == raw.fingerprint
     assert devices.layout != raw.layout
-    assert (
-        raw.layout
-        == loads(
-            TEXT.replace("source: {source}, ", "").format(more="", kafka="{}", edge="{}")
-        ).layout
-    )
+    plain = TEXT.replace("source: {source}, ", "").format(more="", kafka="{}", edge="{}")
+    assert raw.layout == loads(plain).layout
 
 
 def test_its_topics():
@@ -75,69 +71,39 @@ def test_its_roles(tmp_path):
         "meters.partials",
     ]
     assert isinstance(roles.make(made, "collect", 2), CollectDevices)
-    assert (roles.make(made, "collect", 2).partition, roles.make(made, "collect", 2).source) == (
-        2,
-        2,
-    )
+    second = roles.make(made, "collect", 2)
+    assert (second.partition, second.source) == (2, 2)
     for call in (lambda: made.role("perturb").agents, lambda: run(made, role="perturb")):
         with pytest.raises(ConfigurationError, match="meters has no perturb role"):
             call()
     path = tmp_path / "meters.yaml"
-    path.write_text(
-        TEXT.format(
-            source="devices", more="", kafka="{bootstrap_servers: '127.0.0.1:1'}", edge="{}"
-        )
-    )
+    kafka = "{bootstrap_servers: '127.0.0.1:1'}"
+    path.write_text(TEXT.format(source="devices", more="", kafka=kafka, edge="{}"))
+    words = ["replay", "--generate", "sin", "--users", "3", "--slots", "5", "--topology"]
     with pytest.raises(ConfigurationError, match="no raw topic to replay into"):
-        CliRunner().invoke(
-            cli,
-            [
-                "replay",
-                "--generate",
-                "sin",
-                "--users",
-                "3",
-                "--slots",
-                "5",
-                "--topology",
-                str(path),
-            ],
-            catch_exceptions=False,
-            standalone_mode=False,
-        )
+        CliRunner().invoke(cli, [*words, str(path)], catch_exceptions=False, standalone_mode=False)
 
 
-@cases(
-    ("key", "value"),
-    [
-        ("topic", "x"),
-        ("create", "false"),
-        ("format", "arrow"),
-        ("user", "$.u"),
-        ("value", "$.v"),
-        ("time", "$.t"),
-        ("coerce", "numbers"),
-        ("events", "$.readings"),
-        ("time_unit", "us"),
-        ("partitioning", "murmur2"),
-        ("gaps", "allow"),
-    ],
+OF_RAW = (
+    "topic: x, create: false, format: arrow, user: $.u, value: $.v, time: $.t, coerce: numbers,"
+    " events: $.readings, time_unit: us, partitioning: murmur2, gaps: allow"
 )
-def test_what_tells_how_to_read_a_raw_topic_is_refused(key, value):
+
+
+@cases("given", OF_RAW.split(", "))
+def test_what_tells_how_to_read_a_raw_topic_is_refused(given):
     """With its line."""
-    with pytest.raises(
-        TopologyError,
-        match=rf"meters\.yaml:4: input\.{key}: must not be given where source is devices",
-    ):
-        topology(more=f", {key}: {value}")
-    topology("topic", more=f", {key}: {value}", edge="{}")
+    key = given.partition(":")[0]
+    why = rf"meters\.yaml:4: input\.{key}: must not be given where source is devices"
+    with pytest.raises(TopologyError, match=why):
+        topology(more=f", {given}")
+    topology("topic", more=f", {given}")
 
 
 def test_the_edges_budget_and_other_sources_are_refused():
     """A budget file sums what is lost on a raw topic."""
-    with pytest.raises(
-        TopologyError, match=r"edge\.budget_file: must not be given where input\.source is devices"
-    ):
+    why = r"edge\.budget_file: must not be given where input\.source is devices"
+    with pytest.raises(TopologyError, match=why):
         topology(edge="{budget_file: x.yaml}")
     with pytest.raises(TopologyError, match=r"input\.source: must be one of topic, devices"):
         topology("phones")

@@ -14,7 +14,7 @@ from ldp_kafka.topology import access, load, loads
 from ldp_kafka.topology.document import read
 from ldp_kafka.topology.dump import write
 from ldp_kafka.topology.helm import helm_values
-from tests.cases import cases
+from tests.cases import cases, table
 
 SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
 PASSWORD = "correct horse"
@@ -151,35 +151,26 @@ def test_no_secret_is_written_down(tmp_path, monkeypatch, capsys):
     assert found["environment"] == {}
 
 
-@cases(
-    ("old", "new", "key", "says"),
-    [
-        ("${EDGE_PASSWORD}", PASSWORD, "kafka.edge.client.sasl.password", "without a default"),
-        (
-            "${EDGE_PASSWORD}",
-            f"${{A:-{PASSWORD}}}",
-            "kafka.edge.client.sasl.password",
-            "without a default",
-        ),
-        ("${EDGE_PASSWORD}", f"{PASSWORD}${{A}}", "kafka.edge.client.sasl.password", "variable"),
-        ("${COLLECTOR_PASSWORD}", PASSWORD, "kafka.collector.client.sasl.password", "variable"),
-        (
-            "sasl.mechanism:",
-            f"ssl.key.password: {PASSWORD}, sasl.mechanism:",
-            "kafka.client.ssl.key.password",
-            "variable",
-        ),
-        ("${EDGE_BROKERS}", "embedded", "kafka.edge.bootstrap_servers", "address of brokers"),
-        ("${LDP_KAFKA_EDGE_KEY_FILE}", "edge.key", "edge.key_file", "a variable alone"),
-        ("${LDP_KAFKA_EDGE_KEY_FILE}", "${HERE}/edge.key", "edge.key_file", "a variable alone"),
-        ("budget.yaml", "../budget.yaml", "edge.budget_file", "beside the topology"),
-    ],
-)
+NO_CHART = table(r"""
+${EDGE_PASSWORD} | SECRET | kafka.edge.client.sasl.password | without a default
+${EDGE_PASSWORD} | ${A:-SECRET} | kafka.edge.client.sasl.password | without a default
+${EDGE_PASSWORD} | SECRET${A} | kafka.edge.client.sasl.password | variable
+${COLLECTOR_PASSWORD} | SECRET | kafka.collector.client.sasl.password | variable
+sasl.mechanism: | ssl.key.password: SECRET, sasl.mechanism: | kafka.client.ssl.key.password |
+    variable
+${EDGE_BROKERS} | embedded | kafka.edge.bootstrap_servers | address of brokers
+${LDP_KAFKA_EDGE_KEY_FILE} | edge.key | edge.key_file | a variable alone
+${LDP_KAFKA_EDGE_KEY_FILE} | ${HERE}/edge.key | edge.key_file | a variable alone
+budget.yaml | ../budget.yaml | edge.budget_file | beside the topology
+""")
+
+
+@cases(("old", "new", "key", "says"), NO_CHART)
 def test_what_no_chart_can_run(tmp_path, old, new, key, says):
     """Each with its line, and without the secret."""
     assert old in TWO
+    text = TWO.replace(old, new.replace("SECRET", PASSWORD), 1)
     with pytest.raises(TopologyError) as found:
-        text = TWO.replace(old, new, 1)
         values(tmp_path, text.replace(", relay: true", "") if new == "embedded" else text)
     assert found.value.key == key
     assert says in found.value.reason
@@ -219,26 +210,14 @@ def plain(text):
     return read(text.replace("$", "$$"), "values.yaml", {}).data
 
 
-@cases(
-    "text",
-    [
-        "",
-        "\n",
-        "a: 1",
-        "a: 1\n\n\n",
-        "  indented: 1\nless: 2\n",
-        "\n\nlate: 1\n",
-        "trailing \n  \n",
-        "windows: 1\r\nlines: 2\r\n",
-        "tab:\t1\nb: 2\n",
-        "# é 电 \U0001f600\na: 1\n",
-        "---\na: 1\n...\n",
-        "a: \x85b\nc: \ufeffd\n",
-        "true",
-        "0123",
-        "no: |\n  block\n",
-    ],
-)
+ANY = [
+    *("", "\n", "a: 1", "a: 1\n\n\n", "  indented: 1\nless: 2\n", "\n\nlate: 1\n", "true", "0123"),
+    *("trailing \n  \n", "windows: 1\r\nlines: 2\r\n", "tab:\t1\nb: 2\n", "---\na: 1\n...\n"),
+    *("# é 电 \U0001f600\na: 1\n", "a: \x85b\nc: \ufeffd\n", "no: |\n  block\n"),
+]
+
+
+@cases("text", ANY)
 def test_yaml_holds_any_text(text):
     for value in (text, [text, {text: text}], {"a": {"b": [text]}}):
         assert plain(write({"k": value})) == {"k": value}

@@ -33,18 +33,10 @@ output:
 edge:
   key_file: ${KEY}
 """
-NAMES = (
-    "NAME",
-    "BROKER",
-    "PASSWORD",
-    "SLOT",
-    "PARTITIONS",
-    "CREATE",
-    "EPSILON",
-    "KEY",
-    "DIRECTORY",
-    "UNSET",
-)
+NAMES = [
+    *("NAME", "BROKER", "PASSWORD", "SLOT", "PARTITIONS", "CREATE", "EPSILON", "KEY"),
+    *("DIRECTORY", "UNSET"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +47,8 @@ def _clean(monkeypatch):
 
 def test_defaults_are_typed_as_yaml():
     topology = loads(TEXT)
-    assert (
-        topology.name,
-        topology.input.partitions,
-        topology.input.create,
-        topology.privacy.epsilon,
-    ) == ("meters", 3, True, 1.5)
+    assert (topology.name, topology.privacy.epsilon) == ("meters", 1.5)
+    assert (topology.input.partitions, topology.input.create) == (3, True)
     assert [problem.key for problem in unset(topology)] == ["edge.key_file"]
 
 
@@ -70,20 +58,14 @@ def test_the_environment_comes_first(monkeypatch):
         "BROKER": "a:1,b:2",
         "SLOT": "30s",
         "PARTITIONS": "5",
-        "CREATE": "false",
         "EPSILON": "2",
-        "KEY": "edge.key",
-        "PASSWORD": "0123",
     }
+    values |= {"CREATE": "false", "KEY": "edge.key", "PASSWORD": "0123"}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     topology = loads(TEXT, "here/t.yaml")
-    assert (
-        topology.name,
-        topology.input.slot_ms,
-        topology.input.partitions,
-        topology.input.create,
-    ) == ("other", 30_000, 5, False)
+    assert (topology.name, topology.input.slot_ms) == ("other", 30_000)
+    assert (topology.input.partitions, topology.input.create) == (5, False)
     assert topology.edge_kafka.bootstrap_servers == "a:1,b:2"
     assert topology.edge_kafka.client["sasl.password"] == "0123"
     assert topology.privacy.epsilon == 2.0
@@ -98,49 +80,34 @@ def test_an_empty_variable_gives_way_to_the_default(monkeypatch):
 
 
 def test_a_password_of_digits_stays_text_even_unquoted():
-    assert (
-        loads(
-            TEXT.replace(
-                '{sasl.password: "${PASSWORD:-none}"}', "\n    sasl.password: ${PASSWORD:-007}"
-            )
-        ).edge_kafka.client["sasl.password"]
-        == "007"
-    )
+    quoted, plain = '{sasl.password: "${PASSWORD:-none}"}', "\n    sasl.password: ${PASSWORD:-007}"
+    topology = loads(TEXT.replace(quoted, plain))
+    assert topology.edge_kafka.client["sasl.password"] == "007"
 
 
 def test_a_quoted_scalar_stays_text():
-    with pytest.raises(
-        TopologyError, match=r't.yaml:7: input.partitions: must be a whole number; got "3"'
-    ):
+    said = r't.yaml:7: input.partitions: must be a whole number; got "3"'
+    with pytest.raises(TopologyError, match=said):
         loads(TEXT.replace("${PARTITIONS:-3}", '"${PARTITIONS:-3}"'), "t.yaml")
 
 
 def test_an_unset_variable_is_named_with_its_line():
+    text = TEXT.replace("${SLOT:-1h}", "${UNSET}").replace("${NAME:-meters}", "a-${UNSET}-b")
     with pytest.raises(TopologyError) as caught:
-        loads(
-            TEXT.replace("${SLOT:-1h}", "${UNSET}").replace("${NAME:-meters}", "a-${UNSET}-b"),
-            "t.yaml",
-        )
-    assert str(caught.value).splitlines() == [
-        (
-            "t.yaml:1: topology: the environment variable UNSET must be set, or have a default:"
-            " ${UNSET:-default}"
-        ),
-        (
-            "t.yaml:6: input.slot: the environment variable UNSET must be set, or have a default:"
-            " ${UNSET:-default}"
-        ),
-    ]
+        loads(text, "t.yaml")
+    why = "the environment variable UNSET must be set, or have a default: ${UNSET:-default}"
+    said = [f"t.yaml:1: topology: {why}", f"t.yaml:6: input.slot: {why}"]
+    assert str(caught.value).splitlines() == said
+
+
+NOT_SET = "the environment variable {} is not set here, and has no default: "
+KEY_IS_NEEDED = "whoever perturbs needs it, or the key itself in LDP_KAFKA_EDGE_KEY"
 
 
 def test_the_edges_key_may_wait():
     topology = loads(TEXT.replace("${KEY}", "${DIRECTORY}/edge.key"), "t.yaml")
-    assert [str(problem) for problem in unset(topology)] == [
-        (
-            "t.yaml:17: edge.key_file: the environment variable DIRECTORY is not set here, and has"
-            " no default: whoever perturbs needs it, or the key itself in LDP_KAFKA_EDGE_KEY"
-        ),
-    ]
+    [said] = map(str, unset(topology))
+    assert said == f"t.yaml:17: edge.key_file: {NOT_SET.format('DIRECTORY')}{KEY_IS_NEEDED}"
 
 
 def test_pieces_and_dollars(monkeypatch):
@@ -204,19 +171,11 @@ def test_nobody_needs_the_others_secrets(secrets):
     secrets("COLLECTOR_PASSWORD", "SUFFIX")
     topology = loads(SIDES, "t.yaml")
     assert client_config(topology, "collector")["sasl.password"] == "a-2-3"
+    role = "the perturb role needs it"
     assert [str(problem) for problem in unset(topology)] == [
-        (
-            "t.yaml:5: kafka.edge.bootstrap_servers: the environment variable EDGE_BROKER is not"
-            " set here, and has no default: the perturb role needs it"
-        ),
-        (
-            "t.yaml:10: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is"
-            " not set here, and has no default: the perturb role needs it"
-        ),
-        (
-            "t.yaml:20: edge.key_file: the environment variable KEY is not set here, and has no"
-            " default: whoever perturbs needs it, or the key itself in LDP_KAFKA_EDGE_KEY"
-        ),
+        f"t.yaml:5: kafka.edge.bootstrap_servers: {NOT_SET.format('EDGE_BROKER')}{role}",
+        f"t.yaml:10: kafka.edge.client.sasl.password: {NOT_SET.format('EDGE_PASSWORD')}{role}",
+        f"t.yaml:20: edge.key_file: {NOT_SET.format('KEY')}{KEY_IS_NEEDED}",
     ]
     for needed in (lambda: client_config(topology, "edge"), lambda: prepare(topology)):
         with pytest.raises(TopologyError, match="EDGE_BROKER") as caught:
@@ -346,10 +305,6 @@ def test_a_variable_as_shells_write_it_is_refused_and_a_password_is_not_said(mon
         loads(text)
     said = "kafka.client.sasl.password: must be written ${NAME} where it is a variable, $$NAME"
     assert said in str(caught.value) and "HIDDEN" not in str(caught.value)
-    for written, meant in (
-        ("$$HIDDEN", "$HIDDEN"),
-        ("$HIDDEN.", "$HIDDEN."),
-        ("$hidden", "$hidden"),
-    ):
+    for written, meant in (("$$HIDDEN", "$HIDDEN"), ("$HIDDEN.",) * 2, ("$hidden",) * 2):
         topology = loads(TEXT.replace("${PASSWORD:-none}", written))
         assert topology.edge_kafka.client["sasl.password"] == meant

@@ -51,26 +51,14 @@ def test_defaults():
     topology = loads(GOOD)
     source = topology.input
     assert isinstance(topology, Topology)
-    assert (source.topic, source.partitions, source.create, source.format, source.lateness) == (
-        "meters.raw",
-        2,
-        True,
-        "json",
-        1,
-    )
+    assert (source.topic, source.partitions, source.create) == ("meters.raw", 2, True)
+    assert (source.format, source.lateness, source.per_slot) == ("json", 1, "first")
     assert (source.user, source.value, source.time) == (("user",), ("value",), ("time",))
-    assert (source.slot_ms, source.idle_ms, source.max_ahead_ms, source.per_slot) == (
-        3_600_000,
-        None,
-        86_400_000,
-        "first",
-    )
+    assert (source.slot_ms, source.idle_ms, source.max_ahead_ms) == (3_600_000, None, 86_400_000)
     assert (source.partitioning, source.gaps) == ("trusted", "strict")
-    assert (topology.privacy.mechanism, topology.privacy.calibration, topology.edge.key_file) == (
-        "square_wave",
-        "sound",
-        None,
-    )
+    privacy = topology.privacy
+    assert (privacy.mechanism, privacy.calibration) == ("square_wave", "sound")
+    assert topology.edge.key_file is None
     assert topology.edge_kafka is topology.collector_kafka
     assert loads(GOOD.replace("  bootstrap_servers: localhost:9092\n", "")).edge_kafka.embedded
 
@@ -193,78 +181,59 @@ def test_each_mistake_has_its_line_and_key(old, new, expected):
     ]
 
 
+LPU = changed(
+    ("method: capp", "method: lpu"),
+    ("domain: [0.0, 10.0]", "categories: [a, b, c]"),
+    ("[mean, per_user]", "[frequencies]"),
+)
+OF_CATEGORIES = table(r"""
+[a, b, c] | [a, b, a] | 11: privacy.categories: must name each item once; got ["a", "b", "a"]
+[a, b, c] | [1, b] | 11: privacy.categories[0]: must be text; got 1 (put it in quotes)
+[a, b, c] | [true, b] | 11: privacy.categories[0]: must be text; got true (put it in quotes)
+[a, b, c] | ["e\u0301", b, "\u00e9"] |
+    11: privacy.categories: must name each category once (in Unicode's NFC)
+[a, b, c] | 8193 | 13: output.statistics[0]: frequencies must be of at most 8,192 categories: a
+    release of more would be larger than a broker takes
+[a, b, c] | 1 | 11: privacy.categories: must be at least 2; got 1
+categories: [a, b, c] | domain: [0, 1] |
+    13: output.statistics[0]: frequencies must come from a method for categories; lpu is for numbers
+  categories: [a, b, c]\n |  | NEITHER
+[a, b, c] | [a, b, c]\n  domain: [0, 1] | NEITHER
+[frequencies] | [per_user] |
+    13: output.statistics[0]: per_user must come from a method for numbers; lpu is for categories
+[frequencies] | [mean] |
+    13: output.statistics[0]: mean must come from a method for numbers; lpu is for categories
+""")
+NEITHER = "7: privacy: lpu needs either categories or the domain of numbers: give one of them"
+
+
+@cases(("old", "new", "said"), OF_CATEGORIES)
+def test_categories_that_are_wrong(old, new, said):
+    assert refused(changed((old, new), text=LPU)) == [f"t.yaml:{said.replace('NEITHER', NEITHER)}"]
+
+
 def test_categories():
-    text = changed(
-        ("method: capp", "method: lpu"),
-        ("domain: [0.0, 10.0]", "categories: [a, b, c]"),
-        ("[mean, per_user]", "[frequencies]"),
-    )
-    topology = loads(text)
-    assert (
-        topology.privacy.categories,
-        topology.privacy.category_names,
-        topology.privacy.domain,
-    ) == (3, ("a", "b", "c"), None)
-    assert loads(text.replace("[a, b, c]", "16")).privacy.categories == 16
-    assert refused(text.replace("[a, b, c]", "[a, b, a]")) == [
-        't.yaml:11: privacy.categories: must name each item once; got ["a", "b", "a"]'
-    ]
-    assert refused(text.replace("[a, b, c]", "[1, b]")) == [
-        "t.yaml:11: privacy.categories[0]: must be text; got 1 (put it in quotes)"
-    ]
-    assert refused(text.replace("[a, b, c]", "[true, b]")) == [
-        "t.yaml:11: privacy.categories[0]: must be text; got true (put it in quotes)"
-    ]
-    quoted = text.replace("[a, b, c]", '["200", "404", "true"]')  # that is no dead end: the reader
+    privacy = loads(LPU).privacy
+    assert (privacy.categories, privacy.category_names) == (3, ("a", "b", "c"))
+    assert privacy.domain is None
+    for number in (16, 8192):
+        assert loads(LPU.replace("[a, b, c]", str(number))).privacy.categories == number
+    quoted = LPU.replace("[a, b, c]", '["200", "404", "true"]')  # that is no dead end: the reader
     made = event_reader(loads(quoted))
     assert [
         made.fields({"user": "u", "time": 1_700_000_000, "value": value})[2]
         for value in (404, "404", True, 200.0)
     ] == [1, 1, 2, 0]
-    assert refused(text.replace("[a, b, c]", '["e\u0301", b, "\u00e9"]')) == [
-        "t.yaml:11: privacy.categories: must name each category once (in Unicode's NFC)"
-    ]
-    assert loads(text.replace("[a, b, c]", '["e\u0301", b]')).privacy.category_names == (
-        "e\u0301",
-        "b",
-    )  # releases say the name as the file has it
-    assert loads(text.replace("[a, b, c]", "8192"), "t.yaml").privacy.categories == 8192
-    assert refused(text.replace("[a, b, c]", "8193")) == [
-        (
-            "t.yaml:13: output.statistics[0]: frequencies must be of at most 8,192 categories: a"
-            " release of more would be larger than a broker takes"
-        )
-    ]
-    assert refused(text.replace("[a, b, c]", "1")) == [
-        "t.yaml:11: privacy.categories: must be at least 2; got 1"
-    ]
-    assert refused(text.replace("categories: [a, b, c]", "domain: [0, 1]")) == [
-        (
-            "t.yaml:13: output.statistics[0]: frequencies must come from a method for categories;"
-            " lpu is for numbers"
-        )
-    ]
-    assert loads(text.replace("lpu", "lpa").replace("[a, b, c]", "1024"), "t.yaml")
-    assert refused(text.replace("lpu", "lpa").replace("[a, b, c]", "1025")) == [
-        (
-            "t.yaml:13: output.statistics[0]: frequencies must be of at most 1,024 categories for"
-            " lpa: what its coordinator remembers of more would be larger than a broker takes"
-        )
-    ]
-    neither = refused(text.replace("  categories: [a, b, c]\n", ""))
-    both = refused(text.replace("[a, b, c]", "[a, b, c]\n  domain: [0, 1]"))
-    why = "privacy: lpu needs either categories or the domain of numbers: give one of them"
-    assert neither == both == [f"t.yaml:7: {why}"]
-    assert refused(text.replace("frequencies", "per_user, mean")) == [
-        (
-            "t.yaml:13: output.statistics[0]: per_user must come from a method for numbers; lpu is"
-            " for categories"
-        ),
-        (
-            "t.yaml:13: output.statistics[1]: mean must come from a method for numbers; lpu is for"
-            " categories"
-        ),
-    ]
+    # releases say the name as the file has it
+    accented = loads(LPU.replace("[a, b, c]", '["e\u0301", b]')).privacy.category_names
+    assert accented == ("e\u0301", "b")
+    asking = LPU.replace("lpu", "lpa")
+    assert loads(asking.replace("[a, b, c]", "1024"))
+    [said] = refused(asking.replace("[a, b, c]", "1025"))
+    assert said == (
+        "t.yaml:13: output.statistics[0]: frequencies must be of at most 1,024 categories for lpa:"
+        " what its coordinator remembers of more would be larger than a broker takes"
+    )
 
 
 def test_everything_wrong_is_said_at_once_in_the_order_of_lines():
@@ -350,13 +319,10 @@ def test_two_sides():
         )
     )
     topology = loads(both)
+    common, login = {"security.protocol": "SASL_SSL"}, {"sasl.username": "edge"}
     assert topology.edge_kafka.bootstrap_servers == "localhost:9092"
-    assert dict(topology.edge_kafka.client) == {
-        "security.protocol": "SASL_SSL",
-        "sasl.username": "edge",
-        "sasl.password": "0123",
-    }
-    assert dict(topology.collector_kafka.client) == {"security.protocol": "SASL_SSL"}
+    assert topology.edge_kafka.client == {**common, **login, "sasl.password": "0123"}
+    assert topology.collector_kafka.client == common
     assert topology.warnings == ()
     assert "0123" not in repr(topology)
     assert "one kafka block" in loads(GOOD).warnings[0]
@@ -380,30 +346,9 @@ def test_epsilon_as_people_write_it(text):
 
 LINES = [number for number, line in enumerate(GOOD.splitlines()) if not line.endswith(":")]
 JUNK = [
-    "",
-    "~",
-    "[]",
-    "{}",
-    "{a: 1}",
-    "[[1], {}]",
-    "-1",
-    "0",
-    "1",
-    "1e400",
-    "9" * 400,
-    ".nan",
-    "-.inf",
-    "true",
-    "x",
-    "'\u2028'",
-    "!!str 1",
-    "!x 1",
-    "2020-01-01",
-    "&a b",
-    "|\n   x",
-    "$",
-    "${X",
-    "1h",
+    *("", "~", "[]", "{}", "{a: 1}", "[[1], {}]", "-1", "0", "1", "1e400", "9" * 400, ".nan"),
+    *("-.inf", "true", "x", "'\u2028'", "!!str 1", "!x 1", "2020-01-01", "&a b", "|\n   x", "$"),
+    *("${X", "1h"),
 ]
 
 

@@ -27,16 +27,8 @@ def topology(
     method="sw_direct", statistics="mean", epsilon=1.0, window=10, shape=None, source="lateness: 1"
 ):
     shape = shape or ("categories: 4" if method == "lpu" else "domain: [0, 10]")
-    return loads(
-        BASE.format(
-            method=method,
-            statistics=statistics,
-            epsilon=epsilon,
-            window=window,
-            shape=shape,
-            input=source,
-        )
-    )
+    given = {"method": method, "statistics": statistics, "epsilon": epsilon, "window": window}
+    return loads(BASE.format(**given, shape=shape, input=source))
 
 
 def band(repeats):
@@ -53,9 +45,8 @@ REPEATS = 1300  # band 9.6 %
 def test_the_predicted_error_of_a_mean_is_the_simulated_one(epsilon):
     users, method = 500, topology(epsilon=epsilon, window=2).method
     noisiest = max(INPUTS, key=lambda value: law_error(method, value, users))
-    reports = method.mechanism.perturb(
-        np.full(REPEATS * users, noisiest), lk.randomness.seeded(11)
-    ).reshape(REPEATS, users)
+    values = np.full(REPEATS * users, noisiest)
+    reports = method.mechanism.perturb(values, lk.randomness.seeded(11)).reshape(REPEATS, users)
     means = [method.crowd(method.mechanism.support(row)).value for row in reports]
     predicted = Mean(method).predict(users)
     assert predicted.reports == users
@@ -65,12 +56,10 @@ def test_the_predicted_error_of_a_mean_is_the_simulated_one(epsilon):
 
 @pytest.mark.parametrize(("epsilon", "categories"), [(0.5, 3), (2.0, 8)])
 def test_the_predicted_error_of_frequencies_is_the_simulated_one(epsilon, categories):
-    method = topology(
-        "lpu", "frequencies", epsilon=epsilon, window=1, shape=f"categories: {categories}"
-    ).method
-    reports = method.mechanism.perturb(
-        np.zeros(REPEATS * 500, int), lk.randomness.seeded(12)
-    ).reshape(REPEATS, 500)
+    shape = f"categories: {categories}"
+    method = topology("lpu", "frequencies", epsilon=epsilon, window=1, shape=shape).method
+    values = np.zeros(REPEATS * 500, int)
+    reports = method.mechanism.perturb(values, lk.randomness.seeded(12)).reshape(REPEATS, 500)
     found = np.std([method.crowd(method.mechanism.support(row)).value for row in reports], axis=0)
     # the largest of several
     assert abs(found.max() / Frequencies(method).predict(500).error - 1) < band(REPEATS) + 0.03
@@ -100,9 +89,8 @@ def test_the_error_of_one_release_is_that_of_the_law():
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         law = method.mechanism.law(value)
         weights = np.array([weight / law.denominator for weight in law.weights])
-        worst = max(
-            worst, math.sqrt(float(weights @ (method.released(law.support) - 10 * value) ** 2))
-        )
+        off = (method.released(law.support) - 10 * value) ** 2
+        worst = max(worst, math.sqrt(float(weights @ off)))
     assert release_error(method) == pytest.approx(worst, rel=0.1)
 
 
@@ -138,10 +126,8 @@ def test_a_plan_in_numbers():
 )
 def test_the_price_of_a_report_or_of_the_first(method, more, said):
     """Later reports of ba_sw take what earlier slots have left."""
-    assert (
-        f"spending     epsilon {said}"
-        == plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}")).lines()[2]
-    )
+    found = plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}"))
+    assert found.lines()[2] == f"spending     epsilon {said}"
 
 
 def test_what_a_plan_prints_is_true():
@@ -162,64 +148,41 @@ def test_a_plan_is_json_without_infinities():
     ):
         found = plan(topology(method, statistics, shape=more))
         data = json.loads(json.dumps(found.as_json(), allow_nan=False))
-        assert {
-            "topology",
-            "fingerprint",
-            "guarantee",
-            "topics",
-            "predictions",
-            "warnings",
-            "state_bytes_per_user",
-            "per_slot",
-        } <= set(data)
+        keys = "topology fingerprint guarantee topics predictions warnings state_bytes_per_user"
+        assert {*keys.split(), "per_slot"} <= set(data)
 
 
 EMBEDDED = "one kafka block"
+PUBLISHED = "domain: [0, 1], calibration: published"
+LPU = {"method": "lpu", "statistics": "frequencies", "epsilon": 0.01}
+OF_MESSAGE = "the reports of one raw message can be linked"
+NO_TICKS = "gets no ticks, so a partition without events holds every release back"
+EQUAL_SHARES = "frequencies: an equal share for each, off by at most 0.433, beats a release of 100"
+BY_PARTITION = "a user's reports can be linked by their partition"
 WARNINGS = [
     ({}, 1000, EMBEDDED),
     (
-        {
-            "method": "capp",
-            "statistics": "per_user",
-            "shape": "domain: [0, 1], calibration: published",
-        },
+        {"method": "capp", "statistics": "per_user", "shape": PUBLISHED},
         1000,
         "true of the first 10 slots of a stream and of none beyond",
     ),
     (
-        {
-            "method": "etm",
-            "statistics": "per_user",
-            "window": 3,
-            "shape": "domain: [0, 1], calibration: published",
-        },
+        {"method": "etm", "statistics": "per_user", "window": 3, "shape": PUBLISHED},
         1000,
         "calibration published: nothing is guaranteed, not even of the first slots of a stream",
     ),
     ({"method": "capp", "statistics": "mean"}, 1000, "use sw_direct for crowds"),
-    ({}, 1000, "a user's reports can be linked by their partition"),
-    ({"source": "format: arrow"}, 1000, "a user's reports can be linked by their partition"),
+    ({}, 1000, BY_PARTITION),
+    ({"source": "format: arrow"}, 1000, BY_PARTITION),
     ({"source": "gaps: allow"}, 1000, "one event a message shows the collector the order"),
-    (
-        {"source": "format: arrow, gaps: allow"},
-        1000,
-        "the reports of one raw message can be linked",
-    ),
-    (
-        {"source": "create: false"},
-        1000,
-        "gets no ticks, so a partition without events holds every release back",
-    ),
+    ({"source": "format: arrow, gaps: allow"}, 1000, OF_MESSAGE),
+    ({"source": "create: false"}, 1000, NO_TICKS),
     ({}, 1000, "partitioning trusted"),
     ({"source": "gaps: allow"}, 1000, "gaps allow"),
     ({"statistics": "per_user"}, 1000, "linkable"),
     ({"statistics": "per_user"}, 1000, "nothing beats a constant"),
     ({"epsilon": 0.1}, 10, "mean: the domain's midpoint"),
-    (
-        {"method": "lpu", "statistics": "frequencies", "epsilon": 0.01},
-        1000,
-        "frequencies: an equal share for each, off by at most 0.433, beats a release of 100",
-    ),
+    (LPU, 1000, EQUAL_SHARES),
     ({}, 10_001, "the embedded broker has room for about 10,000 users"),
     ({}, 10_000_000, "raise runtime.shards"),
 ]
@@ -277,14 +240,13 @@ def test_no_constant_is_better_than_equal_shares(number):
         assert worst(guess) >= shares.constant - 1e-12
 
 
+LOST = "what all reports of a user lose together has no bound that can be proved"
+
+
 @pytest.mark.parametrize(
     ("refresh", "calibration", "said"),
     [
-        (
-            1,
-            "sound",
-            "refresh: what all reports of a user lose together has no bound that can be proved",
-        ),
+        (1, "sound", f"refresh: {LOST}"),
         (100, "sound", "refresh: what truly holds is epsilon"),
         (1, "published", "calibration published: what all reports"),
     ],

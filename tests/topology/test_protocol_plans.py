@@ -40,16 +40,8 @@ USERS, SLOTS = 400, 20
 
 def topology(method="lpa", shape=NUMBERS, epsilon=2.0, window=4, source="format: arrow"):
     statistics = "frequencies" if "categories" in shape else "mean"
-    return loads(
-        TEXT.format(
-            method=method,
-            shape=shape,
-            epsilon=epsilon,
-            window=window,
-            input=source,
-            statistics=statistics,
-        )
-    )
+    given = {"method": method, "epsilon": epsilon, "window": window, "statistics": statistics}
+    return loads(TEXT.format(**given, shape=shape, input=source))
 
 
 def ran(made):
@@ -127,19 +119,19 @@ def test_the_state_of_a_user_is_what_the_edge_keeps(name, source):
     assert ("held" in fields) == (name in ADAPTIVE)
 
 
+FIRST_PHASE = (
+    "epsilon 0.25 a report of the first phase, in every slot; what the coordinator asks for has at"
+    " most 1 in a window"
+)
+
+
 @cases(
     ("name", "said"),
     [
         ("lbu", "epsilon 0.5 a report"),
         ("lsp", "epsilon 2 a report"),
         ("lpa", "epsilon 2 a report"),
-        (
-            "lbd",
-            (
-                "epsilon 0.25 a report of the first phase, in every slot; what the coordinator asks"
-                " for has at most 1 in a window"
-            ),
-        ),
+        ("lbd", FIRST_PHASE),
     ],
 )
 def test_what_is_spent(name, said):
@@ -267,14 +259,8 @@ def test_too_few_to_look(how, users, said):
 
 @cases(("slot", "hold", "warned"), [("1s", 4, True), ("1s", 10, False), ("1m", 2, False)])
 def test_a_hold_that_a_restart_outlasts(slot, hold, warned):
-    text = TEXT.format(
-        method="lpa",
-        shape=NUMBERS,
-        epsilon=1.0,
-        window=4,
-        input=f"hold: {hold}",
-        statistics="mean",
-    ).replace("slot: 1m", f"slot: {slot}")
+    given = {"method": "lpa", "shape": NUMBERS, "epsilon": 1.0, "window": 4, "statistics": "mean"}
+    text = TEXT.format(**given, input=f"hold: {hold}").replace("slot: 1m", f"slot: {slot}")
     found = [each for each in plan(loads(text), 3000).warnings if each.startswith("hold")]
     assert len(found) == warned
 
@@ -291,11 +277,8 @@ def test_the_topology_of_the_page():
 
 def test_the_option_of_the_command(tmp_path):
     file = tmp_path / "meters.yaml"
-    file.write_text(
-        TEXT.format(
-            method="lpa", shape=NUMBERS, epsilon=2.0, window=4, input="", statistics="mean"
-        ).replace("slot: 1m, ", "slot: 1m")
-    )
+    given = {"method": "lpa", "shape": NUMBERS, "epsilon": 2.0, "window": 4, "statistics": "mean"}
+    file.write_text(TEXT.format(**given, input="").replace("slot: 1m, ", "slot: 1m"))
     done = CliRunner().invoke(cli, ["plan", str(file), "--drift", "0.02", "--json"])
     assert done.exit_code == 0, done.output
     (moves,) = json.loads(done.stdout)["comparison"]["moves"]

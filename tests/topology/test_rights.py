@@ -28,14 +28,19 @@ def topology(more=""):
     return loads(TEXT.format(more=more))
 
 
-def table(more=""):
+def table(made):
     """{(role, login, cluster): {what: operations}}, by the last part of its name."""
     return {
         (each.role, each.login, each.cluster): {
             f"{right.resource} {right.name}": " ".join(right.operations) for right in each.rights
         }
-        for each in access(topology(more))
+        for each in access(made)
     }
+
+
+def hidden(made):
+    """Of each role what it must not read."""
+    return {each.role: set(each.must_not_read) for each in access(made) if each.must_not_read}
 
 
 PERTURB = {
@@ -56,7 +61,7 @@ COLLECT = {
 
 
 def test_each_role_needs_this_and_no_more():
-    assert table() == {
+    assert table(topology()) == {
         ("perturb", "edge", "edge"): PERTURB,
         ("perturb", "collector", "collector"): {"topic m.reports": "WRITE DESCRIBE_CONFIGS"},
         ("collect", "collector", "collector"): COLLECT,
@@ -76,16 +81,9 @@ def test_where_a_coordinator_asks():
     read what it wrote.
     """
     made = loads(ASKS.format(more=""))
-    found = {
-        (each.role, each.login, each.cluster): {
-            f"{right.resource} {right.name}": " ".join(right.operations) for right in each.rights
-        }
-        for each in access(made)
-    }
-    assert found["perturb", "edge", "edge"] == {
-        **PERTURB,
-        "topic m.raw": "READ WRITE DESCRIBE_CONFIGS",
-    }
+    found = table(made)
+    raw = {"topic m.raw": "READ WRITE DESCRIBE_CONFIGS"}
+    assert found["perturb", "edge", "edge"] == {**PERTURB, **raw}
     assert found["perturb", "collector", "collector"] == {
         "topic m.reports": "WRITE DESCRIBE_CONFIGS",
         "topic m.requests": "READ DESCRIBE_CONFIGS",
@@ -100,14 +98,10 @@ def test_where_a_coordinator_asks():
         "group m-coordinate": "READ",
     }
     assert len(found) == 4
-    hidden = {each.role: each.must_not_read for each in access(made) if each.must_not_read}
-    assert hidden.keys() == {"collect", "coordinate"}
-    assert all("m.raw" in names for names in hidden.values())
-    mine = [
-        (acl.cluster, acl.principal)
-        for acl in acls(made, BOTH)
-        if acl.name in ("m.raw", "m-forward")
-    ]
+    assert hidden(made).keys() == {"collect", "coordinate"}
+    assert all("m.raw" in names for names in hidden(made).values())
+    named = [acl for acl in acls(made, BOTH) if acl.name in ("m.raw", "m-forward")]
+    mine = [(acl.cluster, acl.principal) for acl in named]
     assert mine == [("edge", "User:e"), ("collector", "User:c")]
 
 
@@ -121,7 +115,7 @@ def test_where_a_coordinator_asks():
     ],
 )
 def test_what_the_raw_topic_takes(more, raw):
-    found = table(more)
+    found = table(topology(more))
     assert found["perturb", "edge", "edge"] == {**PERTURB, "topic m.raw": raw}
     assert found["collect", "collector", "collector"] == COLLECT
 
@@ -141,9 +135,9 @@ def test_devices():
 
 def test_what_the_collector_must_not_read_is_all_that_lies_at_the_edge():
     made = topology()
-    hidden = {each.role: set(each.must_not_read) for each in access(made) if each.must_not_read}
-    assert hidden == {"collect": {topic.name for topic in made.topics() if topic.side == "edge"}}
-    assert len(hidden["collect"]) == 3
+    of_edge = {topic.name for topic in made.topics() if topic.side == "edge"}
+    assert hidden(made) == {"collect": of_edge}
+    assert len(of_edge) == 3
     assert "theirs" in access(topology(", create: false, topic: theirs"))[-1].must_not_read
 
 
@@ -291,21 +285,15 @@ def test_someone_elses_topic_is_read_and_never_written(gaps, theirs):
     """Its copy takes what is written: ticks and requests. Neither is for the collector."""
     more = f", topic: theirs, relay: true, gaps: {gaps}"
     made = loads(ASKS.format(more=more))
-    found = {
-        (each.role, each.login): {
-            f"{right.resource} {right.name}": " ".join(right.operations) for right in each.rights
-        }
-        for each in access(made)
-    }
     mine = {name: what for name, what in PERTURB.items() if name != "topic m.raw"}
-    assert found["perturb", "edge"] == {
+    assert table(made)["perturb", "edge", "edge"] == {
         **mine,
         "topic m.edge": "READ WRITE DESCRIBE_CONFIGS",
         "topic theirs": theirs,
         "group m-relay": "READ",
     }
-    hidden = {each.role: each.must_not_read for each in access(made) if each.must_not_read}
-    assert all({"theirs", "m.edge"} <= set(names) for names in hidden.values()) and hidden
+    assert hidden(made)
+    assert all({"theirs", "m.edge"} <= names for names in hidden(made).values())
 
 
 @cases("more", [", create: false, gaps: allow", ", relay: true, gaps: allow"])
