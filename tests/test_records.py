@@ -48,7 +48,8 @@ ALL = [
 
 @cases("record", ALL)
 def test_frozen(record):
-    """No field can be set or added."""
+    """No field can be set or added; a repr says what it is of."""
+    assert type(record).__name__ in repr(record)
     for field in fields(record):
         with pytest.raises(FrozenInstanceError):
             setattr(record, field.name, None)

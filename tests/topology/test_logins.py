@@ -50,6 +50,9 @@ def iam(config):
     return f"{{bootstrap_servers: 'a:1', client: {{{OAUTH}.config: 'region={config}'}}}}"
 
 
+CERTIFICATE = "ssl.certificate.location: "
+
+
 def at(broker, more=""):
     return f"{{bootstrap_servers: '{broker}', client: {{{more}}}}}"
 
@@ -76,6 +79,11 @@ def at(broker, more=""):
         ),
         (token("u"), token("u", at="b:1"), "both log in with one sasl.oauthbearer.client.id"),
         (iam("eu-west-1"), iam("eu-west-1"), "both log in with one sasl.oauthbearer.config"),
+        (
+            at("a:1", f"sasl.username: a, {CERTIFICATE}a.pem"),
+            at("a:1", f"sasl.username: a, {CERTIFICATE}b.pem"),
+            "both log in with one sasl.username",
+        ),
         # Users that nobody is told of
         (
             at("a:1", "security.protocol: PLAINTEXT, sasl.username: u"),
@@ -114,6 +122,10 @@ def test_one_side_given_as_two(edge, collector, said):
             at("a:1", "security.protocol: SSL, ssl.certificate.location: d.pem"),
         ),
         (at("${NOT_SET}"), at("${NOT_SET_EITHER}")),
+        # a login counts where no protocol is named
+        (at("a:1", "sasl.username: a"), at("a:1", "sasl.username: b")),
+        (at("a:1", "sasl.username: a"), at("a:1")),
+        (at("a:1", CERTIFICATE + "a.pem"), at("a:1", CERTIFICATE + "b.pem")),
     ],
 )
 def test_two_sides_that_may_be_two(edge, collector):
