@@ -95,14 +95,14 @@ def audit_reports(
         a, b = a.astype(common := np.promote_types(a.dtype, b.dtype)), b.astype(common)
     if min(len(a), len(b)) < FEWEST:
         raise ValueError(f"an audit needs at least {FEWEST} reports of each input")
-    found: list[AuditResult] = []
+    found: list[tuple[float, Callable[[], AuditResult]]] = []
     for learnt, counted in (halves := halves_of(a, b)):
         looked = (*views_of(*learnt, views), *more)
         if not looked:
             raise ValueError("nothing to look at: these reports have none of these views")
         chosen = choose(looked, learnt, claimed, delta, alpha / len(halves), never=never)
-        found += [_result(event, counted, claimed, delta, part) for event, part in chosen]
-    best = max(found, key=lambda each: each.epsilon_lower)
+        found += [_bound(event, counted, claimed, delta, part) for event, part in chosen]
+    best = max(found, key=lambda each: each[0])[1]()
     return replace(best, alpha=alpha, power=_powers(best, best.alpha / (2 if delta else 1)))
 
 
@@ -142,10 +142,10 @@ def _bits(rows: NDArray[Any]) -> bool:
     return all(bool(((part == 0) | (part == 1)).all()) for part in (rows[:1000], rows))
 
 
-def _result(
+def _bound(
     event: Event, reports: Pair, claimed: float | None, delta: float, alpha: float
-) -> AuditResult:
-    """The bound from reports that the event was not chosen by."""
+) -> tuple[float, Callable[[], AuditResult]]:
+    """The bound from reports that the event was not chosen by, and what makes its result."""
     way = event.direction
     # (input, place of the order)
     counts = np.array(
@@ -161,8 +161,9 @@ def _result(
         sure = alpha / 2
         free = _least(lambda k: float(binomial.lower(k + 1, asked[0], sure)) >= delta, asked[0] - 1)
     earned, total = max(right - free, 0), max(right - free, 0) + wrong
-    return AuditResult(
-        max(_odds(binomial.lower(earned, total, sure)), 0.0) if total else 0.0,
+    bound = max(_odds(binomial.lower(earned, total, sure)), 0.0) if total else 0.0
+    return bound, lambda: AuditResult(
+        bound,
         alpha,
         claimed,
         delta,

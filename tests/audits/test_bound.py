@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import ldp_kafka as lk
 from ldp_kafka.audits import audit, audit_pairs, audit_reports, bound
 from ldp_kafka.audits.result import AuditResult, Hits
 from ldp_kafka.mechanisms import binomial
+from tests.audits.sequential import exceeds
 from tests.depth import depth
 
 ALPHA = 0.3  # of the calibration: so that errors happen often enough to be counted
@@ -48,31 +48,22 @@ def missed_rare_bounds(rng):
     return _too_high(rng, 6.0, 300)
 
 
-CALIBRATION = {
-    "alarms_without_a_loss": (alarms_without_a_loss, 100),
-    "missed_bounds": (missed_bounds, 600),
-    "missed_rare_bounds": (missed_rare_bounds, 250),
-}
+CALIBRATION = (alarms_without_a_loss, missed_bounds, missed_rare_bounds)
 
 
-def miscalibrated(name):
-    """Whether it errs more often than one with this alpha would once in a million times. It ends as
-    soon as the runs that are left can change nothing.
+def miscalibrated(errs):
+    """Whether it errs more often than alpha: of a right auditor once in a million times; of one
+    that errs in half of all audits always but once in a million times.
     """
-    errs, runs = CALIBRATION[name]
-    rng, left = np.random.default_rng(), int(binom.isf(1e-6, runs, ALPHA))
-    for to_go in range(runs, 0, -1):
-        if left < 0 or left >= to_go:
-            break
-        left -= errs(rng)
-    return left < 0
+    rng = np.random.default_rng()
+    return exceeds(lambda: errs(rng), ALPHA, 0.5)
 
 
 @pytest.mark.usefixtures("without_power")
-@pytest.mark.parametrize("name", CALIBRATION)
-def test_the_auditor_keeps_its_alpha(name):
+@pytest.mark.parametrize("errs", CALIBRATION, ids=lambda errs: errs.__name__)
+def test_the_auditor_keeps_its_alpha(errs):
     """It is wrong in at most three of ten audits where alpha is 0.3."""
-    assert not miscalibrated(name)
+    assert not miscalibrated(errs)
 
 
 def bounds(patch, lower):
@@ -111,11 +102,11 @@ def bounds_swapped(patch):
 
 
 MUTANTS = {
-    same_reports: "alarms_without_a_loss",
-    without_bonferroni: "missed_bounds",
-    point_estimates: "missed_bounds",
-    normal_intervals: "missed_rare_bounds",
-    bounds_swapped: "missed_bounds",
+    same_reports: alarms_without_a_loss,
+    without_bonferroni: missed_bounds,
+    point_estimates: missed_bounds,
+    normal_intervals: missed_rare_bounds,
+    bounds_swapped: missed_bounds,
 }
 
 
@@ -145,6 +136,7 @@ def test_power(name, parameters, x0, x1, epsilon):
     assert found.epsilon_lower <= 1.3 * epsilon
 
 
+@pytest.mark.usefixtures("without_power")
 @pytest.mark.parametrize(
     "name", [name for name in sorted(lk.MECHANISMS) if not name.startswith("gaussian")]
 )  # a delta hides a third of epsilon from one event

@@ -156,6 +156,7 @@ def test_low_bits_that_a_mechanism_keeps():
     assert found.violated
 
 
+@pytest.mark.usefixtures("without_power")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("name", sorted(lk.MECHANISMS))
 def test_nothing_is_found_in_ours(name, epsilon):
@@ -168,6 +169,7 @@ def test_nothing_is_found_in_ours(name, epsilon):
     assert found.claimed == epsilon
 
 
+@pytest.mark.usefixtures("without_power")
 @pytest.mark.parametrize(
     "name",
     [
