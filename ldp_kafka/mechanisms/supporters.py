@@ -50,10 +50,7 @@ class OfPopulation(NamedTuple):
     def limits(self, supporters: Floats) -> tuple[Floats, Floats]:
         """95 % limits of f, each end (m,) wherever it lies, of these numbers (m,) of supporters."""
         k, n = supporters, self.n
-        low, high = (
-            _score(k + side / 2, side, 0.0, float(n), (0.0, float(n), -float(n)), _population_skew)
-            for side in (-1, 1)
-        )
+        low, high = _scores(k, 0.0, float(n), (0.0, float(n), -float(n)), _population_skew)
         few = k * (n - k) / n < NORMAL_FROM
         if few.any():
             number = k[few].astype(np.intp)
@@ -107,10 +104,7 @@ class OfReports(NamedTuple):
         k, n = supporters, float(self.n)
         p, q = self.p * (1 - self.p), self.q * (1 - self.q)
         squares = (n * q, n * (p - q), 0.0)
-        found = [
-            _score(k + side / 2, side, n * self.q, n * (self.p - self.q), squares, self._skew) * n
-            for side in (-1, 1)
-        ]
+        found = _scores(k, n * self.q, n * (self.p - self.q), squares, self._skew) * n
         few = self._variance(k) < NORMAL_FROM
         if few.any():
             found[0][few] = self._least(k[few], found[0][few])
@@ -233,13 +227,16 @@ def _population_skew(s: Floats) -> Floats:
     return 1 - 2 * s
 
 
-def _score(
-    count: Floats, side: int, mean: float, slope: float, squares: tuple[float, ...], skew: Any
+def _scores(
+    supporters: Floats, mean: float, slope: float, squares: tuple[float, ...], skew: Any
 ) -> Floats:
-    """The f at which the count is Z standard deviations above its mean (side -1: f is a lower
-    limit) or below it (1): mean + slope f, variance a + b f + c f^2. Of Cornish and Fisher's
-    expansion the term with the third moment, as it is at the f found without it.
+    """(2, m) the f at which the number, half a report less, is Z standard deviations above its mean
+    (a lower limit), and half a report more, below it: mean + slope f, variance a + b f + c f^2. Of
+    Cornish and Fisher's expansion the term with the third moment, as it is at the f found without
+    it.
     """
+    side = np.array([[-1.0], [1.0]])
+    count = supporters + side / 2
     a, b, c = squares
     shift: Floats = np.zeros_like(count)
     for _ in range(3):
