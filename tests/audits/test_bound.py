@@ -240,7 +240,7 @@ def test_streams_of_a_method():
         np.zeros(30),
         np.ones(30),
         claimed=1.0,
-        reports=200_000,
+        reports=20_000,
     ).violated
 
 

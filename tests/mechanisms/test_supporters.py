@@ -165,26 +165,26 @@ def test_every_category_beside_each_other_is_as_alone():
         assert one.chance_above(0.2)[3] == pytest.approx(both.chance_above(0.2)[at], rel=1e-12)
 
 
-def posterior(n, p, q, population, threshold):
-    """By Bayes' rule, over many frequencies that are equally likely."""
+def likelihoods(n, p, q, population):
+    """Many frequencies, and of each the chances of 0..n supporters."""
     f = (np.arange(500) + 0.5) / 500 if population else np.arange(n + 1) / n
-    table = np.array([outcomes(n, each, p, q, population) for each in f])
-    return table[f > threshold].sum(0) / table.sum(0), table.mean(0)
+    return f, np.array([outcomes(n, each, p, q, population) for each in f])
 
 
 @cases("population", [True, False])
 @cases("n", [1, 5, 40, 125, 300])
 @cases("name", ["grr", "oue", "hadamard"])
 def test_chances_are_those_of_bayes_rule(name, n, population):
-    """Of numbers of supporters that are likelier than one in 100,000; the normal law of many is
-    off by some thousandths.
+    """Where all frequencies are equally likely; of numbers of supporters that are likelier than one
+    in 100,000. The normal law of many is off by some thousandths.
     """
     for epsilon in (1.0, 8.0, 14.0):
         p, q = chances(name, epsilon)
+        f, table = likelihoods(n, p, q, population)
+        likely = table.mean(0) > 1e-5
         for threshold in (0.05, 0.5, 0.9):
-            right, likely = posterior(n, p, q, population, threshold)
+            right = table[f > threshold].sum(0) / table.sum(0)
             found = LAWS[population](n, p, q).chance_above(np.arange(n + 1.0), threshold)
-            likely = likely > 1e-5
             np.testing.assert_allclose(found[likely], right[likely], atol=8e-3)
 
 
