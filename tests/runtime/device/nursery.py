@@ -21,6 +21,7 @@ both at all of them. The power ends at every call.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import shutil
@@ -372,4 +373,5 @@ if __name__ == "__main__":
     place = Path(sys.argv[1])
     # here, so that no fork has to import and compute it all again
     live(Client, anew(place / "warm"), 0)
+    gc.disable()  # it would copy the pages that forks share
     print(json.dumps([everywhere(place, *job) for job in json.loads(sys.argv[2])]))
