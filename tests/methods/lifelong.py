@@ -234,25 +234,23 @@ def noise_is_bound_to_its_input(life):
     """No two draws of one user in one slot with one context have different inputs, whatever its
     values were.
     """
-    slots, users = 8, 200
-    seen = {}
+    slots, lives = 8, 200
+    rows = np.arange(lives)
+    streams = np.round(np.random.default_rng(0).random((lives, slots)) * 4) / 4
     method, spy = life.over(Spy)
-    for turn in range(users):
-        streams = np.round(np.random.default_rng(turn).random((1, slots)) * 4) / 4
-        spy.inputs.clear()
-        source = Recorder(keyed(KEY))
-        state = method.state(source.digests(["one"]))
-        lo, hi = method.domain
-        for t in range(slots):
-            method.step(
-                state, np.array([0]), t, method.bound(lo + (hi - lo) * streams[:, t]), source
-            )
-        require(len(source.draws) == len(spy.inputs), "every draw must have a context")
-        for context, given in zip(source.draws, spy.inputs, strict=True):
-            require(
-                seen.setdefault(context, float(given[0])) == float(given[0]),
-                "noise must be bound to the mechanism's input: one context had several",
-            )
+    source = Recorder(keyed(KEY))
+    state = method.state(source.digests(["one"] * lives))
+    lo, hi = method.domain
+    for t in range(slots):
+        method.step(state, rows, t, method.bound(lo + (hi - lo) * streams[:, t]), source)
+    inputs = np.concatenate(spy.inputs).tolist()
+    require(len(source.draws) == len(inputs), "every draw must have a context")
+    seen = {}
+    for context, given in zip(source.draws, inputs, strict=True):
+        require(
+            seen.setdefault(context, given) == given,
+            "noise must be bound to the mechanism's input: one context had several",
+        )
     require(len(set(seen.values())) > 2, "inputs must differ at all")
 
 

@@ -71,13 +71,8 @@ def apart(stated, wrong, least=10):
 
 def judged(scale=1.0, threshold=5.0):
     values, errors, truth = found()
-    events = [
-        above(Estimate(value, error * scale, 1), threshold)
-        for value, error in zip(values, errors, strict=True)
-    ]
-    stated = np.array([event.error for event in events])
-    said = np.array([event.value for event in events])
-    return apart(stated, said != (truth > threshold))
+    event = above(Estimate(values, errors * scale, 1), threshold)
+    return apart(np.array(event.error), np.array(event.value) != (truth > threshold))
 
 
 def test_the_error_that_is_stated_is_the_one_made():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -24,10 +26,16 @@ def kinds():
     return np.array([KINDS[each] for each in kind]), kind
 
 
+@cache
+def table_of(method, slots):
+    """What each user reports in each slot."""
+    return method.release(np.tile(kinds()[0][:, None], (1, slots)), lk.randomness.seeded(8))
+
+
 def released(method, slots=6, *, shrinkage=True):
     """What `PerUser` says of the last slot's reports, and the truth."""
     values, kind = kinds()
-    table = method.release(np.tile(values[:, None], (1, slots)), lk.randomness.seeded(8))
+    table = table_of(method, slots)
     statistic, crowd = PerUser(method, shrinkage=shrinkage), Shrinkage(method)
     totals = statistic.start
     for slot in range(slots):
@@ -39,11 +47,16 @@ def released(method, slots=6, *, shrinkage=True):
     return statistic.read(batch, totals), values, kind
 
 
+@cache
+def made(name, epsilon):
+    return lk.method(name, epsilon=epsilon, window=2, domain=(0.0, 1.0))
+
+
 @cases("name", ["sw_direct", "pm_direct", "app", "capp", "ipp"])
 @cases("epsilon", [1.0, 8.0, 30.0])
 @cases("shrinkage", [True, False])
 def test_an_interval_holds_for_each_kind_of_user(name, epsilon, shrinkage):
-    method = lk.method(name, epsilon=epsilon, window=2, domain=(0.0, 1.0))
+    method = made(name, epsilon)
     found, values, kind = released(method, shrinkage=shrinkage)
     low, high = found.interval()
     assert (low >= 0).all() and (high <= 1).all()
