@@ -12,6 +12,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.evaluation.ldp_ids.simulation import simulate
 from ldp_kafka.methods.protocols import prediction
 from ldp_kafka.methods.protocols.prediction import LONGEST, Crowd, Variances, predict
 from tests.cases import cases
@@ -75,10 +76,16 @@ def scale(case):
 
 @cache
 def found(kind, name, move):
-    """(root mean square error, publications) of a real run over all users."""
+    """(root mean square error, publications) of a run: of numbers over all users, of categories
+    over their counts, which has the same law.
+    """
     case, stream = (NUMBERS, numbers) if kind == "numbers" else (CATEGORIES, categories)
     values, truth = stream(np.random.default_rng(8), case.users, case.slots, move)
-    trace = made(case, name).run(values, lk.randomness.seeded(4), with_spent=False)
+    if kind == "numbers":
+        trace = made(case, name).run(values, lk.randomness.seeded(4), with_spent=False)
+    else:
+        counts = np.rint(truth * case.users).astype(np.int64)
+        trace = simulate(made(case, name), counts, np.random.default_rng(4))
     skip = 2 * case.given["window"]
     return (
         float(np.sqrt(np.mean((trace.values - truth)[skip:] ** 2))),
