@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from math import inf, isqrt, log
+from math import exp, inf, isqrt, log
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,9 @@ def _bound(
     free, sure = 0, alpha
     if delta:
         sure = alpha / 2
-        free = _least(lambda k: float(binomial.lower(k + 1, asked[0], sure)) >= delta, asked[0] - 1)
+        free = _least(
+            lambda k: float(binomial.tails(k + 1, asked[0], delta)[1]) <= sure, asked[0] - 1
+        )
     earned, total = max(right - free, 0), max(right - free, 0) + wrong
     bound = max(_odds(binomial.lower(earned, total, sure)), 0.0) if total else 0.0
     return bound, lambda: AuditResult(
@@ -203,9 +205,9 @@ def _power(guesses: int, claimed: float, alpha: float) -> float:
     """The loss that so many guesses would show to be above the claim in 95 of 100 audits; inf where
     they show none.
     """
-    if not guesses or claimed == inf:
+    if not guesses or (most := 1 / (1 + exp(-claimed))) == 1:
         return inf
-    needed = _least(lambda k: _odds(binomial.lower(k, guesses, alpha)) > claimed, guesses)
+    needed = _least(lambda k: float(binomial.tails(k, guesses, most)[1]) < alpha, guesses)
     return inf if needed > guesses else _odds(binomial.upper(needed - 1, guesses, MISSED))
 
 

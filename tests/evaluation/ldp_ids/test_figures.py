@@ -17,9 +17,9 @@ from ldp_kafka.evaluation.ldp_ids import (
 )
 from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, NAMES, relative_error
 from ldp_kafka.evaluation.ldp_ids.crowds import Stream, stream
-from ldp_kafka.evaluation.ldp_ids.simulation import Crowd
 from tests.cases import cases
 from tests.depth import depth
+from tests.evaluation.ldp_ids.test_simulation import Forgetful
 
 pytestmark = pytest.mark.papers
 
@@ -51,14 +51,6 @@ def test_table_two_can_fail():
     assert [each.reproduced for each in table_two.claims(off)] == [False, True]
     swapped = [row._replace(cfpu=row.cfpu * (1.2 if row.method == "lpa" else 1)) for row in rows]
     assert [each.reproduced for each in table_two.claims(swapped)] == [True, False]
-
-
-class Forgetful(Crowd):
-    """Selects those again whom it has selected."""
-
-    def eligible(self, slot):
-        del slot
-        return self._half
 
 
 def test_table_two_tells_a_wrong_protocol(monkeypatch):
