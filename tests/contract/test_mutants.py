@@ -12,11 +12,15 @@ from ldp_kafka.checks import CheckFailure, check_mechanism, check_method
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
 from ldp_kafka.methods import DelayMethod
 from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.chain import Chain
 from ldp_kafka.methods.user_level import UserLevel
 from tests import specimens
-from tests.methods.lifelong import SHARED
+from tests.cases import cases
+from tests.methods.lifelong import LIFE_CHECKS, SHARED
+from tests.mutants import Twin
 from tests.mutants.finding import CONTRACTS, found, twins
-from tests.mutants.mechanisms import CODES, WINDOWS
+from tests.mutants.lives import over
+from tests.mutants.mechanisms import CODES, WINDOWS, Grr
 
 
 @pytest.mark.parametrize("twin", twins(object), ids=str)
@@ -64,6 +68,24 @@ def test_every_mechanism_and_method_has_twins():
     assert min(map(len, kills.values())) >= 6
     for kind in (*CODES, *WINDOWS):
         assert set(kills[kind]) == MECHANISM_CHECKS.keys(), kind
+
+
+def test_what_has_no_fault_or_only_breaks_down_is_not_found():
+    class BreaksDown(Grr):
+        def law(self, value):
+            raise RuntimeError
+
+    with pytest.raises(AssertionError, match="does not find"):
+        found(Twin(Grr, Grr, "law_is_exact", {}))
+    with pytest.raises(RuntimeError):
+        found(Twin(BreaksDown, Grr, "law_is_exact", {}))
+
+
+@cases("check", LIFE_CHECKS)
+def test_a_chain_without_a_fault_passes(check):
+    """What the chains are put into does not break them."""
+    (trial,) = CONTRACTS[UserLevel].trials(over(Chain), domain=(0.0, 2.0))
+    LIFE_CHECKS[check](trial)
 
 
 def test_the_whole_contract_says_what_failed():

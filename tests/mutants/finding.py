@@ -48,7 +48,7 @@ class Contract(NamedTuple):
     trials: Callable[..., list[Any]]
 
 
-def mechanism_trials(kind, **settings):
+def mechanism_trials(kind):
     """Few reports do for what is algebra on its law, and for what is far from it."""
     return [MechanismTrial(kind, 1.0, samples) for samples in (2**14, 2**17, SAMPLES)]
 

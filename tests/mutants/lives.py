@@ -22,17 +22,22 @@ from tests.mutants import breaks
 MOVES = "draws_move_within_the_budget"
 
 
+def over(chain):
+    """CGM over another chain."""
+
+    def _chain(self):
+        units = int(self.differential_bound * FIXED)
+        return chain(reuse_ratios(units / FIXED), units, self.calibration, self.lag)
+
+    return type(f"Cgm{chain.__name__}", (CorrelatedGaussian,), {"_chain": _chain})
+
+
 def chained(**settings):
     """Register CGM over a broken chain: its draws move too far."""
 
-    def register(kind):
-        def _chain(self):
-            units = int(self.differential_bound * FIXED)
-            return kind(reuse_ratios(units / FIXED), units, self.calibration, self.lag)
-
-        twin = type(f"Cgm{kind.__name__}", (CorrelatedGaussian,), {"_chain": _chain})
-        breaks(MOVES, of=CorrelatedGaussian, **settings)(twin)
-        return kind
+    def register(chain):
+        breaks(MOVES, of=CorrelatedGaussian, **settings)(over(chain))
+        return chain
 
     return register
 
