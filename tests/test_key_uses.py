@@ -15,29 +15,13 @@ from ldp_kafka.checks.sources import Listener
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.protocols import Request
 from ldp_kafka.methods.step import SENT
-from tests.contract.deaf import Deaf
 from tests.keys import KEY
+from tests.mutants.deaf import Deaf
+from tests.specimens import MECHANISMS
+from tests.specimens import METHODS as SPECIMENS
 
 USERS = 4000
 IDS = [f"meter-{i}" for i in range(USERS)]
-
-
-UNIT, LIFE = {"window": 3, "domain": (0.0, 1.0)}, {"horizon": 20, "domain": (0.0, 1.0)}
-LATE = {"delay": 3, "domain": (0.0, 1.0)}
-SPECIMENS = {
-    name: LATE if issubclass(kind, lk.DelayMethod) else UNIT for name, kind in lk.METHODS.items()
-} | {
-    "budget_split": {**UNIT, "dimension": 2},
-    "sample_split": {**UNIT, "dimension": 2},
-    "cgm": {**LIFE, "delta": 1e-5},
-    "cgm_vector": {"horizon": 20, "delta": 1e-5, "dimension": 2, "diameter": 1.0},
-    "etm": {**UNIT, "delay": 2},
-    "fast": {**LIFE, "samples": 5},
-    "fast_cgm": {**LIFE, "samples": 5, "delta": 1e-5},
-    "gaussian_differential": {**LIFE, "delta": 1e-5},
-    "gaussian_direct": {**LIFE, "delta": 1e-5},
-    "lpu": {"window": 3, "categories": 3},
-}
 
 
 def release(values, epsilon=0.1, domain=(0.0, 1.0), name="sw_direct", slot=5):
@@ -124,16 +108,6 @@ def test_no_two_methods_share_a_word():
             assert words[name, epsilon], name
     for one, other in itertools.combinations(words, 2):
         assert words[one].isdisjoint(words[other]), (one, other)
-
-
-MECHANISMS = {
-    name: {"categories": 4}
-    if name in {"adaptive", "grr", "hadamard", "olh", "oue", "subset_selection", "sue"}
-    else {"dimension": 2, "delta": 1e-5}
-    if name == "gaussian_vector"
-    else {"domain": (0.0, 1.0)} | ({"delta": 1e-5} if name == "gaussian" else {})
-    for name in lk.MECHANISMS
-}
 
 
 def test_no_two_mechanisms_share_a_word():

@@ -101,10 +101,12 @@ class MechanismTrial:
 
     @cached_property
     def singles(self) -> NDArray[np.float64]:
-        """(outputs, numbers): what each possible report alone is an estimate of."""
-        return np.array(
-            [np.atleast_1d(self.estimate(one).value) for one in self._singles], np.float64
-        )
+        """(outputs, numbers): what each possible report alone is an estimate of; equal supports
+        are of equal estimates.
+        """
+        kinds, place = np.unique(self._singles, axis=0, return_inverse=True)
+        told = [np.atleast_1d(self.estimate(one).value) for one in kinds]
+        return np.array(told, np.float64)[place.reshape(-1)]
 
     def estimate(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """What the mechanism says of a support."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -52,9 +53,7 @@ class AffineSupport(NamedTuple):
         # of thousands of categories most have as many supporters as some other one
         each, back = np.unique(support[1:], return_inverse=True)
         supporters = each.astype(np.float64)
-        limits = law.limits(supporters)
-        error = law.standard_error(supporters, limits)
-        low, high = (np.clip(end, 0.0, 1.0)[back] for end in limits)
+        low, high, error = (part[back] for part in _told(law, tuple(supporters.tolist())))
 
         seen = support[1:] / n
         spread = seen * (1 - seen) if population else self.spread(np.clip(truth, 0, 1))
@@ -63,9 +62,7 @@ class AffineSupport(NamedTuple):
         def chance_above(threshold: float) -> NDArray[np.float64]:
             return law.chance_above(supporters, threshold)[back]
 
-        return Estimate(
-            truth, error[back], n, (low, high), chance_above=chance_above, variance=variance
-        )
+        return Estimate(truth, error, n, (low, high), chance_above=chance_above, variance=variance)
 
     def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
         """The support of n reports of such frequencies (categories,), as it is on average."""
@@ -85,3 +82,14 @@ class AffineSupport(NamedTuple):
         """
         f, (p, q) = frequency, self
         return np.asarray(f * p * (1 - p) + (1 - f) * q * (1 - q))
+
+
+@lru_cache(maxsize=8, typed=True)  # two laws of the same numbers are equal tuples
+def _told(
+    law: OfPopulation | OfReports, supporters: tuple[float, ...]
+) -> tuple[NDArray[np.float64], ...]:
+    """Limits and standard errors of these numbers of supporters, of which few reports have few."""
+    given = np.array(supporters)
+    limits = law.limits(given)
+    low, high = (np.clip(end, 0.0, 1.0) for end in limits)
+    return low, high, law.standard_error(given, limits)

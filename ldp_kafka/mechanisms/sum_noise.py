@@ -136,9 +136,12 @@ class SumNoise:
         ratios = words[: len(words) - steps] / words[steps:]
         # floats find the candidates, integers decide
         near = np.flatnonzero(ratios >= ratios.max() * (1 - 1e-9)).tolist()
-        return max(
-            Fraction(weights[at] + self._lift, weights[at + steps] + self._lift) for at in near
-        )
+        top, bottom = 0, 1
+        for at in near:  # no fraction is reduced but the last
+            more, less = weights[at] + self._lift, weights[at + steps] + self._lift
+            if more * bottom > top * less:
+                top, bottom = more, less
+        return Fraction(top, bottom)
 
     def words_of(self, total: int, outputs: NDArray[np.int64]) -> list[int]:
         """How many of 2**96 words give each of these outputs (m,), which are in steps of ``unit``

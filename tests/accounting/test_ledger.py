@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from decimal import Decimal
 
 import numpy as np
@@ -12,9 +11,10 @@ from hypothesis import strategies as st
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
-from tests.accounting.ledger_mutants import OVERSPENDS, REFUSES, RingOneShort
+from tests.accounting.orders import COSTS, explored, users_of
 from tests.cases import cases
 from tests.depth import depth
+from tests.mutants.ledgers import RingOneShort
 
 LARGEST = 2**31 - 1
 
@@ -54,11 +54,6 @@ class Twin:
             for at in by
             for ahead in range(self.run)
         )
-
-
-def users_of(n):
-    """Digests of n users."""
-    return np.column_stack([np.arange(n), np.arange(n)]).astype(np.uint64)
 
 
 GAPS = (
@@ -110,64 +105,6 @@ def test_ledger_is_its_twin(run, lag, budget, slot, gaps, one_price, data):
 
 
 SHAPES = [(run, lag) for run in (1, 2, 3) for lag in (0, 1, 2, 3)]
-COSTS = {1: (0, 1), 2: (0, 1, 2), 3: (0, 1, 3)}
-
-
-def explored(ledger, costs, slots):
-    """Every order of charges of these costs to these many slots: what went wrong with any, and how
-    many different states were met. Each state is a row, with what was truly charged beside it.
-    """
-    run, budget, lag = ledger.run, ledger.budget, ledger.lag
-    state = State(ledger.fields, users_of(1))
-    states = [{name: column[..., :1].copy() for name, column in state.columns.items()}]
-    history, clock = np.zeros((1, slots), np.int64), np.full(1, NEVER)
-    met, wrong = set(), set()
-    while len(history):
-        found = []
-        for slot, cost in itertools.product(range(slots), costs):
-            state = State(ledger.fields, np.zeros((len(history), 2), np.uint64))
-            for name, column in states[0].items():
-                state.columns[name][..., : len(history)] = column
-            allowed = ledger.charge(state, np.arange(len(history)), slot, cost)
-            spent, now = history.copy(), np.maximum(clock, slot)
-            spent[:, slot] += cost
-            over = (runs(spent, run) > budget).any(1)
-            touched = runs(spent, run)[:, slot : slot + run].max(1)
-            fits = (now - slot <= lag) & (touched <= budget)
-            wrong |= {"overspent"} if (over & allowed & (cost > 0)).any() else set()
-            wrong |= {"too old"} if (allowed & (now - slot > lag)).any() else set()
-            wrong |= {"refused"} if (fits & ~allowed).any() else set()
-            spent[:, slot] -= cost * ~allowed
-            kept = {name: column[..., : len(history)] for name, column in state.columns.items()}
-            if "overspent" not in wrong:
-                wrong |= {"audit"} if ledger.audit(state) != (0, 0) else set()
-            found.append((kept, spent, now))
-        if "overspent" in wrong:
-            break
-        states = [
-            {
-                name: np.concatenate([kept[name] for kept, *_ in found], axis=-1)
-                for name in states[0]
-            }
-        ]
-        history, clock = (np.concatenate([each[i] for each in found]) for i in (1, 2))
-        whole = np.column_stack(
-            [history, clock, *(c.reshape(-1, len(clock)).T for c in states[0].values())]
-        )
-        _, first = np.unique(whole, axis=0, return_index=True)
-        new = [at for at in first.tolist() if whole[at].tobytes() not in met]
-        met |= {whole[at].tobytes() for at in new}
-        history, clock = history[new], clock[new]
-        states = [{name: column[..., new] for name, column in states[0].items()}]
-    return wrong, len(met)
-
-
-def runs(spent, run):
-    """What every run of slots has spent, (n, slots + run - 1): those that reach beyond the first
-    and the last slot too.
-    """
-    whole = np.cumsum(np.pad(spent, ((0, 0), (run, run - 1))), axis=1)
-    return whole[:, run:] - whole[:, :-run]
 
 
 @pytest.mark.parametrize("budget", COSTS)
@@ -186,16 +123,6 @@ def test_no_order_of_charges_overspends(run, lag, budget):
 def test_a_ring_one_place_shorter_overspends(run, lag, budget):
     """Whatever the run and the lag: run + lag places, and none less."""
     assert "overspent" in explored(RingOneShort(run, budget, lag), COSTS[budget], run + lag + 2)[0]
-
-
-@pytest.mark.parametrize("twin", [*OVERSPENDS, *REFUSES])
-def test_broken_ledgers_are_found(twin):
-    """Each for what it is, where the lag makes room for its fault."""
-    wrong = set.union(
-        *(explored(twin(run, 2, lag), COSTS[2], 7)[0] for run, lag in ((3, 2), (2, 3)))
-    )
-    assert ("overspent" in wrong) == (twin in OVERSPENDS)
-    assert ("refused" in wrong) or twin in OVERSPENDS
 
 
 def test_sums_do_not_overflow():

@@ -1,4 +1,4 @@
-"""Mechanisms that report packed bits: their formulas, what they refuse, and their broken twins."""
+"""Mechanisms that report packed bits: their formulas, and what they refuse."""
 
 from __future__ import annotations
 
@@ -10,43 +10,17 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.checks import check_mechanism
-from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
-from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, unpack
 from tests.cases import cases
-from tests.contract.bit_mutants import BIT_MUTANTS, Oue, Subset, Sue
-from tests.contract.finding import find_mechanism
-from tests.depth import depth
+from tests.contract.epsilons import EPSILONS
+from tests.contract.words import Words
 
 NAMES = ("oue", "sue", "subset_selection")
-EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def build(name, epsilon=1.0, categories=9):
     return lk.mechanism(name, epsilon=epsilon, categories=categories)
-
-
-@pytest.mark.parametrize("kind", BIT_MUTANTS, ids=lambda kind: kind.__name__)
-def test_broken_twin_is_found(kind):
-    """By the check that is meant for it."""
-    find_mechanism(BIT_MUTANTS[kind], kind)
-
-
-@pytest.mark.parametrize("kind", [Oue, Sue, Subset])
-def test_what_they_are_twins_of_passes(kind):
-    check_mechanism(kind, samples=depth(SAMPLES, None))
-
-
-def test_twins_are_enough():
-    assert all(
-        count >= 6
-        for count in Counter(
-            base for kind in BIT_MUTANTS for base in (Oue, Sue, Subset) if issubclass(kind, base)
-        ).values()
-    )
-    assert set(BIT_MUTANTS.values()) <= set(MECHANISM_CHECKS)
 
 
 @cases("name", NAMES)
@@ -144,19 +118,13 @@ def test_more_categories_than_a_law_lists(name, categories):
     assert log(p / (1 - p) * (1 - q) / q) < 1.0 or name == "subset_selection"
 
 
-class Words:
-    """Hands out prepared words, a row a value."""
-
-    private = False
+class Lanes(Words):
+    """Words from bytes or from numbers of 64 bits, and some to spare."""
 
     def __init__(self, table):
-        self.table = np.ascontiguousarray(table, "<u8").view("<u4")
-
-    def within(self, context):
-        return self
+        super().__init__(np.ascontiguousarray(table, "<u8").view("<u4"))
 
     def words(self, n, k=1, *, first=0):
-        assert k <= self.table.shape[1]
         return self.table[first : first + n, :k].copy()
 
 
@@ -175,7 +143,7 @@ def test_every_bit_is_one_so_often_as_the_law_says(name, categories, epsilon):
     table = np.repeat(falls, size * lanes, axis=1)  # each level falls alike for all categories
     table = np.hstack([table, np.zeros((len(ways), -table.shape[1] % 8), np.uint8)]).view("<u8")
     for value in {0, categories // 2, categories - 1}:
-        seen = m.support(m.perturb(np.full(len(ways), value), Words(table)))[1:]
+        seen = m.support(m.perturb(np.full(len(ways), value), Lanes(table)))[1:]
         assert seen[value] * whole == p * 2**levels
         assert (np.delete(seen, value) == threshold).all()
 
@@ -197,7 +165,7 @@ def test_every_byte_has_fair_bits_of_its_own(name, categories):
             byte + 1,
             byte : m.tables()[2] * m._lanes * m._lane.itemsize : m._lanes * m._lane.itemsize,
         ] ^= 0xFF
-    reports = m.perturb(np.zeros(len(table), np.int64), Words(table.view("<u8")))
+    reports = m.perturb(np.zeros(len(table), np.int64), Lanes(table.view("<u8")))
     changed = reports[1:] != reports[0]
     assert changed.any()
     assert not (changed & ~np.eye(m.width, dtype=bool)).any()
@@ -235,7 +203,7 @@ def test_subsets_are_floyds(categories, epsilon):
             random[row, 1 + step] = least - (place > 0 and row % 4 > 0)
     random[::3, 0] = m.tables()[2] - 1
     random[1::3, 0] = m.tables()[2]
-    held = unpack(m.perturb(values, Words(random)), categories)
+    held = unpack(m.perturb(values, Lanes(random)), categories)
     for row in range(n):
         assert set(np.flatnonzero(held[row]).tolist()) == floyd(m, values[row], random[row])
 

@@ -1,10 +1,7 @@
-"""Local hashing and Hadamard response: the contract, the algebra of their laws, and the faults that
-must be found.
-"""
+"""Local hashing and Hadamard response: the algebra of their laws."""
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from itertools import combinations
 from math import exp, log
@@ -13,72 +10,19 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.checks import check_mechanism
-from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.laws import variance
-from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
-from ldp_kafka.checks.trial import SAMPLES
+from ldp_kafka.checks.trial import MechanismTrial
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import hashing
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.hashing import LinearHash
 from tests.cases import cases
-from tests.contract.epsilons import BETWEEN, EPSILONS, checks_at
-from tests.contract.finding import find_mechanism
-from tests.contract.hashing_mutants import HASHING_MUTANTS, Had, Olh
-from tests.depth import depth
+from tests.contract.epsilons import EPSILONS
+from tests.contract.words import Words, limbs
+from tests.specimens import MORE_MECHANISMS
 
 SIZES = (2, 4, 10, 100, 1000, 2**20)
-SPECIMENS = {
-    "hadamard": [{"categories": 2}, {"categories": 4}, {"categories": 16}, {"categories": 300}],
-    "olh": [
-        {"categories": 2},
-        {"categories": 4},
-        {"categories": 16},
-        {"categories": 4, "prime": 11},
-    ],
-}
-
-
-class Words:
-    """Hands out prepared words."""
-
-    private = False
-
-    def __init__(self, table):
-        self.table = np.asarray(table, np.uint32)
-
-    def within(self, context):
-        return self
-
-    def words(self, n, k=1, *, first=0):
-        assert self.table.shape[1] == k
-        return self.table[first : first + n].copy()
-
-
-def limbs(number, k):
-    """A number as k words, the lowest first."""
-    return [number >> 32 * i & 2**32 - 1 for i in range(k)]
-
-
-def builder(name, parameters):
-    """epsilon -> mechanism."""
-    return lambda epsilon: lk.mechanism(name, epsilon=epsilon, **parameters)
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        pytest.param(name, parameters, id=f"{name}-{parameters}")
-        for name, shapes in SPECIMENS.items()
-        for parameters in shapes
-    ],
-)
-@cases("epsilon", EPSILONS)
-def test_contract(name, parameters, epsilon):
-    """What looks at this epsilon; so many categories at a few, and at all in the long run."""
-    if parameters["categories"] < 300 or epsilon not in BETWEEN:
-        run_all(checks_at(epsilon), MechanismTrial(builder(name, parameters), epsilon, SAMPLES))
+SPECIMENS = {name: MORE_MECHANISMS[name] for name in ("hadamard", "olh")}
 
 
 # --- privacy
@@ -349,9 +293,7 @@ def test_bias_and_variance_follow_from_the_law(name, categories, epsilon):
     is `variance` at one and at zero.
     """
     m = lk.mechanism(name, epsilon=epsilon, categories=categories)
-    single = np.array(
-        [m.estimate(np.array([report])).value for report in range(m.index_range[1] + 1)]
-    )
+    single = MechanismTrial(lambda _: m, epsilon).singles
     for value in {0, categories // 2, categories - 1}:
         chances, is_it = m.law(value).probabilities(), np.arange(categories) == value
         assert np.abs(chances @ single - is_it).max() <= 1e-12 / epsilon
@@ -421,24 +363,3 @@ def test_values_of_another_type_are_refused(name, values):
     """Categories are integers."""
     with pytest.raises(TypeError, match="integers"):
         lk.mechanism(name, epsilon=1.0, categories=4).perturb(values, lk.randomness.seeded(1))
-
-
-# --- mutants
-
-
-@cases("kind", HASHING_MUTANTS)
-def test_broken_twin_is_found(kind):
-    """By the check that is meant for it."""
-    find_mechanism(HASHING_MUTANTS[kind], kind)
-
-
-@pytest.mark.parametrize("kind", [Olh, Had])
-def test_what_they_are_twins_of_passes(kind):
-    """It is the fault that is found; nothing has fewer than six twins, and every check
-    finds one.
-    """
-    check_mechanism(kind, samples=depth(SAMPLES, None))
-    assert sum(issubclass(mutant, kind) for mutant in HASHING_MUTANTS) >= 6
-    assert set(
-        Counter(HASHING_MUTANTS[mutant] for mutant in HASHING_MUTANTS if issubclass(mutant, kind))
-    ) == set(MECHANISM_CHECKS)

@@ -12,89 +12,10 @@ from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 from tests.cases import cases
 from tests.depth import depth
+from tests.specimens import PUBLISHED as FINITE
+from tests.specimens import STREAM_METHODS as SPECIMENS
+from tests.specimens import UNIT, WINDOWS, method
 
-UNIT = {"domain": (0.0, 1.0)}
-
-# name -> what to build it with beside epsilon and window, and what to enumerate it with
-SPECIMENS = {
-    "app": [({**UNIT, "block": block}, {"length": 3 + block}) for block in (1, 2, 3)],
-    "capp": [
-        ({**UNIT, "block": 1}, {}),
-        ({**UNIT, "block": 2}, {}),
-        ({**UNIT, "block": 3}, {"length": 6}),
-        ({**UNIT, "block": 2}, {"length": 4, "alphabet": (0.0, 0.4, 1.0)}),
-        ({"domain": (-3.0, 7.0), "epsilon": 3.0}, {"length": 6}),
-    ],
-    "ipp": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})],
-    "lpu": [({"categories": 2}, {}), ({"categories": 3}, {"length": 4})],
-    "pegasus_local": [
-        ({**UNIT, "block": 1}, {"length": 4}),
-        ({**UNIT, "block": 2, "theta": 0.5}, {"length": 5, "draws": 7}),
-        ({**UNIT, "block": 3, "theta": 0.4}, {"length": 4, "draws": 6}),
-        (
-            {"domain": (-3.0, 7.0), "block": 2, "theta": 0.3, "epsilon": 3.0},
-            {"length": 4, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)},
-        ),
-    ],
-    "pm_direct": [(UNIT, {"length": 4})],
-    "sw_direct": [
-        (UNIT, {}),
-        ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)}),
-    ],
-}
-SEGMENTS = [  # with room for the last report that a window can reach
-    ({**UNIT, "segment": 2}, {"length": 8, "draws": 4}),
-    ({**UNIT, "segment": 3}, {"length": 9, "draws": 3}),
-    ({**UNIT, "segment": 2, "position": 1}, {"length": 8, "draws": 4}),
-    (
-        {"domain": (-3.0, 7.0), "segment": 2, "epsilon": 3.0, "position": 0},
-        {"length": 6, "draws": 3},
-    ),
-]
-SPECIMENS |= {"sampling": SEGMENTS, "ipp_s": SEGMENTS}
-SPECIMENS |= {
-    name: [({**parameters, "block": 2}, how) for parameters, how in SEGMENTS]
-    for name in ("app_s", "capp_s")
-}
-SPECIMENS["ba_sw"] = [
-    (UNIT, {"length": 4, "draws": 8}),
-    (
-        {"domain": (-3.0, 7.0), "epsilon": 3.0},
-        {"length": 3, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)},
-    ),
-]
-SPECIMENS["topl"] = [
-    ({**UNIT, "first": 2}, {"length": 4}),
-    (
-        {"domain": (-3.0, 7.0), "first": 1, "epsilon": 3.0},
-        {"length": 4, "alphabet": (-3.0, 2.0, 7.0)},
-    ),
-]
-PAIR, TRIPLE = ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-MIXED = ((-3.0, -3.0), (7.0, 7.0), (-3.0, 2.0))
-SPECIMENS["budget_split"] = [
-    ({**UNIT, "dimension": 2}, {"length": 4, "draws": 8, "alphabet": PAIR}),
-    ({**UNIT, "dimension": 2, "inner": "ipp"}, {"length": 4, "draws": 8, "alphabet": PAIR}),
-    (
-        {**UNIT, "dimension": 2, "inner": "capp", "block": 2},
-        {"length": 4, "draws": 8, "alphabet": PAIR},
-    ),
-    (
-        {"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "app", "block": 3},
-        {"length": 3, "draws": 6, "alphabet": MIXED},
-    ),
-    ({**UNIT, "dimension": 3, "inner": "ipp"}, {"length": 2, "draws": 6, "alphabet": TRIPLE}),
-]
-SPECIMENS["sample_split"] = [
-    ({**UNIT, "dimension": 2}, {"alphabet": PAIR}),
-    ({**UNIT, "dimension": 2, "inner": "ipp"}, {"length": 6, "alphabet": PAIR}),
-    ({**UNIT, "dimension": 2, "inner": "capp", "block": 2}, {"length": 6, "alphabet": PAIR}),
-    ({**UNIT, "dimension": 3, "inner": "app", "block": 2}, {"length": 6, "alphabet": TRIPLE}),
-    (
-        {"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "ipp"},
-        {"length": 4, "alphabet": MIXED},
-    ),
-]
 LIFE = (
     "its neighbours are whole streams and its noise may be normal: tests/methods holds it to checks"
     " of its own"
@@ -112,18 +33,11 @@ EXCLUSIONS |= {
     for name, kind in lk.METHODS.items()
     if issubclass(kind, lk.DelayMethod)
 }
-WINDOWS = (1, 2, 3)
 
 
 def maker(name, window, **parameters):
-    """mechanism factory -> method; it is every mechanism of the method."""
-    both = {"topl": ("scout",)}.get(name, ())
-    return lambda mechanism: lk.method(
-        name,
-        mechanism=mechanism,
-        window=window,
-        **({"epsilon": 1.0} | parameters | dict.fromkeys(both, mechanism)),
-    )
+    """mechanism factory -> method."""
+    return lambda mechanism: method(name, mechanism, window=window, **parameters)
 
 
 def windows_of(name, parameters):
@@ -179,26 +93,6 @@ def fit(trial, *, enumerated):
         and (trial.small.name, name) not in UNFIT
         and (name in OF_WINDOWS or trial.window in depth((2,), WINDOWS))
     }
-
-
-# calibration published: what to build and enumerate, with room for the last report that a window
-# can reach
-FINITE = {
-    "ba_sw": SPECIMENS["ba_sw"][0],
-    "budget_split": SPECIMENS["budget_split"][1],
-    "ipp": SPECIMENS["ipp"][0],
-    "ipp_s": SPECIMENS["ipp_s"][0],
-    "lpu": SPECIMENS["lpu"][0],
-    "pegasus_local": (
-        {**UNIT, "block": 2, "theta": 0.4, "epsilon": 8.0},
-        {"length": 3, "draws": 7},
-    ),
-    "pm_direct": SPECIMENS["pm_direct"][0],
-    "sample_split": SPECIMENS["sample_split"][1],
-    "sampling": SPECIMENS["sampling"][0],
-    "sw_direct": SPECIMENS["sw_direct"][0],
-    "topl": SPECIMENS["topl"][0],
-}
 
 
 @pytest.mark.parametrize("trial", TRIALS)

@@ -1,46 +1,91 @@
-"""The contract finds every fault that it is there to find."""
+"""The contracts find every fault that they are there to find."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import pytest
 
-from ldp_kafka.checks import METHOD_CHECKS, CheckFailure, check_mechanism, check_method
+import ldp_kafka as lk
+from ldp_kafka.accounting import Ledger
+from ldp_kafka.checks import CheckFailure, check_mechanism, check_method
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
-from ldp_kafka.checks.method import MethodTrial
-from ldp_kafka.checks.trial import SAMPLES
-from ldp_kafka.methods import ClippedAccumulatedPerturbation, Direct, PopulationUniform
+from ldp_kafka.methods import DelayMethod
+from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.chain import Chain
+from ldp_kafka.methods.user_level import UserLevel
+from tests import specimens
 from tests.cases import cases
-from tests.contract.finding import find, find_mechanism
-from tests.contract.method_mutants import METHOD_MUTANTS, Capp
-from tests.contract.mutants import MECHANISM_MUTANTS, Grr, Wave
-from tests.contract.stream_mutants import ORIGINALS, TWINS
-from tests.contract.test_methods import UNFIT
-from tests.contract.vector_mutants import ORIGINALS as VECTOR_ORIGINALS
-from tests.contract.vector_mutants import TWINS as VECTOR_TWINS
-from tests.depth import depth
-
-WINDOW = 2
+from tests.methods.lifelong import LIFE_CHECKS, SHARED
+from tests.mutants import Twin
+from tests.mutants.finding import CONTRACTS, found, twins
+from tests.mutants.lives import over
+from tests.mutants.mechanisms import CODES, WINDOWS, Grr
 
 
-def make(kind):
-    """mechanism factory -> method, at the common window."""
-    shape = {"categories": 2} if issubclass(kind, PopulationUniform) else {"domain": (0.0, 1.0)}
-    return lambda mechanism: kind(epsilon=1.0, window=WINDOW, mechanism=mechanism, **shape)
+@pytest.mark.parametrize("twin", twins(object), ids=str)
+def test_broken_mechanism_is_found(twin):
+    found(twin)
 
 
-@cases("kind", MECHANISM_MUTANTS)
-def test_broken_mechanism_is_found(kind):
-    """By the check that is meant for it."""
-    find_mechanism(MECHANISM_MUTANTS[kind], kind)
+@pytest.mark.parametrize("twin", twins(Method), ids=str)
+def test_broken_method_is_found(twin):
+    found(twin)
 
 
-@pytest.mark.parametrize("kind", METHOD_MUTANTS)
-def test_broken_method_is_found(kind):
-    """The same for methods."""
-    trial = MethodTrial(make(kind), WINDOW, **getattr(kind, "how", {}))
-    find(METHOD_MUTANTS[kind], METHOD_CHECKS, trial)
+@pytest.mark.parametrize("twin", twins(DelayMethod), ids=str)
+def test_broken_delay_method_is_found(twin):
+    found(twin)
+
+
+@pytest.mark.parametrize("twin", twins(UserLevel), ids=str)
+def test_broken_method_for_a_life_is_found(twin):
+    found(twin)
+
+
+@pytest.mark.parametrize("twin", twins(lk.Client), ids=str)
+def test_broken_client_is_found(twin):
+    found(twin)
+
+
+@pytest.mark.parametrize("twin", twins(Ledger), ids=str)
+def test_broken_ledger_is_found(twin):
+    found(twin)
+
+
+def test_every_check_kills():
+    """No check is there for show; but for those of a life that `METHOD_CHECKS` has too."""
+    for kind, (checks, _) in CONTRACTS.items():
+        beside = set(SHARED) if kind is UserLevel else set()
+        assert {twin.check for twin in twins(kind)} - beside == checks.keys() - beside, kind
+
+
+def test_every_mechanism_and_method_has_twins():
+    """Six at least, and of some mechanisms one for each check."""
+    kills = defaultdict(list)
+    for twin in (*twins(object), *twins(Method)):
+        kills[twin.of].append(twin.check)
+    assert min(map(len, kills.values())) >= 6
+    for kind in (*CODES, *WINDOWS):
+        assert set(kills[kind]) == MECHANISM_CHECKS.keys(), kind
+
+
+def test_what_has_no_fault_or_only_breaks_down_is_not_found():
+    class BreaksDown(Grr):
+        def law(self, value):
+            raise RuntimeError
+
+    with pytest.raises(AssertionError, match="does not find"):
+        found(Twin(Grr, Grr, "law_is_exact", {}))
+    with pytest.raises(RuntimeError):
+        found(Twin(BreaksDown, Grr, "law_is_exact", {}))
+
+
+@cases("check", LIFE_CHECKS)
+def test_a_chain_without_a_fault_passes(check):
+    """What the chains are put into does not break them."""
+    (trial,) = CONTRACTS[UserLevel].trials(over(Chain), domain=(0.0, 2.0))
+    LIFE_CHECKS[check](trial)
 
 
 def test_the_whole_contract_says_what_failed():
@@ -48,60 +93,14 @@ def test_the_whole_contract_says_what_failed():
     that no chance is in it.
     """
     mechanism, method = (
-        next(kind for kind, meant in of.items() if meant == check)
-        for of, check in (
-            (MECHANISM_MUTANTS, "certificate_is_true"),
-            (METHOD_MUTANTS, "loss_within_epsilon"),
+        next(twin for twin in twins(kind) if twin.check == check)
+        for kind, check in ((object, "certificate_is_true"), (Method, "loss_within_epsilon"))
+    )
+    with pytest.raises(CheckFailure) as caught:
+        check_mechanism(mechanism.kind, samples=2**14)
+    assert mechanism.check in caught.value.checks
+    with pytest.raises(CheckFailure) as caught:
+        check_method(
+            lambda factory: specimens.method(method.kind, factory, window=2, **specimens.UNIT), 2
         )
-    )
-    with pytest.raises(CheckFailure) as caught:
-        check_mechanism(mechanism, samples=2**14)
-    assert MECHANISM_MUTANTS[mechanism] in caught.value.checks
-    with pytest.raises(CheckFailure) as caught:
-        check_method(make(method), WINDOW, **getattr(method, "how", {}))
-    assert METHOD_MUTANTS[method] in caught.value.checks
-
-
-@pytest.mark.parametrize("kind", [Grr, Wave])
-def test_the_mechanism_that_they_are_twins_of_passes(kind):
-    """It is the fault that is found, not the wrapping."""
-    check_mechanism(kind, samples=depth(SAMPLES, None))
-
-
-@pytest.mark.parametrize("kind", [Direct, Capp, PopulationUniform])
-def test_the_method_that_they_are_twins_of_passes(kind):
-    """It is the fault that is found, not the wrapping."""
-    check_method(make(kind), WINDOW)
-
-
-@pytest.mark.parametrize("kind", [*ORIGINALS, *VECTOR_ORIGINALS])
-def test_the_streaming_method_that_they_are_twins_of_passes(kind):
-    """The same for those that are enumerated otherwise; what counts draws in slots is not for those
-    that draw twice in one.
-    """
-    trial = MethodTrial(make(kind), WINDOW, **getattr(kind, "how", {}))
-    for name, check in METHOD_CHECKS.items():
-        if (kind.name, name) not in UNFIT:
-            check(trial)
-
-
-def test_every_check_kills():
-    """No check is there for show, and nothing has fewer than six twins."""
-    assert set(MECHANISM_MUTANTS.values()) == set(MECHANISM_CHECKS)
-    assert set(METHOD_MUTANTS.values()) == set(METHOD_CHECKS)
-    bases = (
-        Grr,
-        Wave,
-        Direct,
-        ClippedAccumulatedPerturbation,
-        PopulationUniform,
-        *TWINS,
-        *VECTOR_TWINS,
-    )
-    twins = Counter(
-        base
-        for kind in [*MECHANISM_MUTANTS, *METHOD_MUTANTS]
-        for base in bases
-        if issubclass(kind, base)
-    )
-    assert all(twins[base] >= 6 for base in bases)
+    assert method.check in caught.value.checks

@@ -7,249 +7,29 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import exp, inf, log, nan
+from math import exp, inf, nan
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 import ldp_kafka as lk
-from ldp_kafka.checks import CheckFailure
-from ldp_kafka.checks.chisquare import FALSE_ALARM, by_place, limit, statistic
-from ldp_kafka.checks.failure import refused, require
-from ldp_kafka.checks.laws import counts, rows
+from ldp_kafka.checks.failure import refused
+from ldp_kafka.checks.laws import rows
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
 from ldp_kafka.checks.sources import KEY, Constant
 from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms.additive import Noise
 from ldp_kafka.mechanisms.alias import AliasTable
-from ldp_kafka.mechanisms.base import CHUNK, exp_below
+from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.gaussian import PARTS, analytic_delta, analytic_sigma, normal_noise
 from ldp_kafka.randomness import keyed, seeded, system
 from tests.cases import cases
-from tests.contract.table_mutants import (
-    DELTA,
-    DIAMETER,
-    DIMENSION,
-    TABLE_MUTANTS,
-    Lap,
-    Normal,
-    Vector,
-)
+from tests.contract.approximate import APPROXIMATE, VECTORS, hockey_stick
+from tests.contract.epsilons import EPSILONS
+from tests.contract.words import Words, limbs
 from tests.depth import depth
-
-EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-
-
-# --- the checks of an approximate guarantee
-
-
-def hockey_stick(a, b, ratio):
-    """The least delta with P_a[S] <= ratio P_b[S] + delta for every set S, exact."""
-    over, under = ratio.as_integer_ratio()
-    lost = sum(
-        max(x * b.denominator * under - y * a.denominator * over, 0)
-        for x, y in zip(a.weights, b.weights, strict=True)
-    )
-    return Fraction(lost, a.denominator * b.denominator * under)
-
-
-def delta_is_true(trial):
-    """The certified delta is at most delta and at least what any two probed laws lose at e^epsilon;
-    some pair comes within 2 % of it.
-    """
-    m, certificate = trial.mechanism, trial.mechanism.certificate()
-    require(
-        type(certificate.ratio) is Fraction and type(certificate.delta) is Fraction,
-        "ratio and delta must be Fractions",
-    )
-    require(
-        1 < certificate.ratio <= exp_below(trial.epsilon),
-        "the ratio that delta is stated for must be at most e^epsilon",
-    )
-    require(
-        abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon,
-        "the effective epsilon must be its logarithm",
-    )
-    require(0 < certificate.delta <= Fraction(m.delta), "the certified delta must be at most delta")
-    worst = max(hockey_stick(a, b, certificate.ratio) for a in trial.laws for b in trial.laws)
-    require(
-        worst <= certificate.delta, "two probed laws must not lose more than the certified delta"
-    )
-    require(
-        worst >= Fraction(98, 100) * certificate.delta,
-        "a pair of probes must come within 2 % of the certified delta: it is computed, not"
-        " declared",
-    )
-
-
-def vectors_are_noised_by_coordinate(trial):
-    """Each coordinate of a report follows the law of one number, and no two go together."""
-    m, n = trial.mechanism, 2**17
-    reports = m.perturb(np.tile([3.0, -2.0, 0.0], (n, 1)), system())
-    require(
-        reports.shape == (n, DIMENSION)
-        and np.array_equal(reports / m.scale, np.rint(reports / m.scale)),
-        "reports must be whole multiples of scale",
-    )
-    for value, column in zip((3.0, -2.0, 0.0), reports.T, strict=True):
-        law = m.law(value)
-        expected = law.probabilities() * n
-        found, freedom = statistic(
-            counts(np.ascontiguousarray(column), law), expected, by_place(expected)
-        )
-        require(found <= limit(freedom, FALSE_ALARM / 6), "coordinates must follow the law")
-    together = np.corrcoef(reports.T)[np.triu_indices(DIMENSION, 1)]
-    require(
-        np.abs(together).max() < 5.3 / n**0.5, "the noise of two coordinates must not go together"
-    )
-
-
-def vectors_stay_in_the_ball(trial):
-    """Whatever comes in, what is noised lies within the public ball and points where it pointed."""
-    m = trial.mechanism
-    for long in (
-        [300.0, -400.0, 0.0],
-        [1e200, 1e200, 1e200],
-        [1e-300, 0.0, 0.0],
-        [4.9, 4.9, 4.9],
-        [0.0, 0.0, 0.0],
-        [-1e308, 1e308, 1e308],
-    ):
-        vector = np.array(long)
-        unit = vector / max(np.abs(vector).max(), 5e-324)
-        near = (
-            vector
-            if np.sqrt((unit**2).sum()) * np.abs(vector).max() <= DIAMETER / 2
-            else unit / np.sqrt((unit**2).sum()) * DIAMETER / 2
-        )
-        for word in (0, 2**32 - 1):  # rounded down, and up
-            # noise 0
-            got, expected = (
-                m.perturb(np.array([v]), Constant((word, 0, m._noise.reach, 0)))
-                for v in (vector, near)
-            )
-            require(
-                np.abs(got - expected).max() <= m.scale,
-                "a vector must be shortened to the ball, in its direction",
-            )
-
-
-def vector_delta_covers_the_grid(trial):
-    """The certified delta is at most delta, and no less than normal noise has for the distances
-    that rounding leaves between two vectors.
-    """
-    m = trial.mechanism
-    certificate = m.certificate()
-    require(
-        type(certificate.delta) is Fraction and 0 < certificate.delta <= Fraction(m.delta),
-        "the certified delta must be at most delta",
-    )
-    require(
-        certificate.ratio <= exp_below(trial.epsilon),
-        "the ratio that delta is stated for must be at most e^epsilon",
-    )
-    rng, distance = np.random.default_rng(1), 0.0
-    source = Constant(tuple(rng.integers(0, 2**32, 4 * DIMENSION)))
-    for _ in range(200):
-        direction = rng.normal(size=(1, DIMENSION))
-        end = direction / np.linalg.norm(direction) * DIAMETER / 2
-        distance = max(
-            distance, float(np.linalg.norm(m.perturb(end, source) - m.perturb(-end, source)))
-        )
-    require(distance > 1, "the coupled distance grows by the grid")
-    require(
-        analytic_delta(m.epsilon, m.sigma / distance)
-        <= certificate.delta * (1 + Fraction(1, 10**6)),
-        "delta must cover the distances on the grid",
-    )
-
-
-def vector_pieces_do_not_matter(trial):
-    """A batch, its halves and its single rows get the same reports; the values are left as they
-    were.
-    """
-    n, m = CHUNK // DIMENSION * 2 + 3, trial.mechanism
-    values = np.random.default_rng(2).uniform(-5, 5, (n, DIMENSION))
-    values.flags.writeable = False
-    users = np.column_stack([np.arange(n), np.arange(n)]).astype(np.uint64)
-
-    def reports(part):
-        return m.perturb(
-            values[part],
-            keyed(KEY).at(users[part], 3, 0, np.zeros((len(users[part]), 0), np.int64)),
-        )
-
-    whole = reports(slice(0, n))
-    edge = CHUNK // DIMENSION
-    for part in (
-        slice(0, n // 2),
-        slice(n // 2, n),
-        *(slice(i, i + 1) for i in (0, 1, edge - 1, edge, edge + 1, n - 1)),
-    ):
-        require(
-            np.array_equal(reports(part), whole[part]),
-            "a vector's report must not depend on the batch it comes in",
-        )
-
-
-def vector_estimates_are_stated(trial):
-    """The mean vector is the mean of the vectors, its errors are those of the noise, and supports
-    add up.
-    """
-    m, n = trial.mechanism, 2**16
-    values = np.random.default_rng(3).normal(size=(n, DIMENSION))
-    values *= np.minimum(1, DIAMETER / 2 / np.linalg.norm(values, axis=1, keepdims=True))
-    reports = m.perturb(values, system())
-    support = m.support(reports)
-    require(
-        support.dtype == np.int64 and support[0] == n,
-        "a support must be int64 and begin with the number of reports",
-    )
-    require(
-        np.array_equal(support, m.support(reports[:100]) + m.support(reports[100:])),
-        "supports must add up",
-    )
-    estimate = m.estimate(reports)
-    require(
-        np.abs((estimate.value - values.mean(axis=0)) / estimate.standard_error).max() < 6,
-        "the estimate must be the mean",
-    )
-    require(
-        np.allclose(
-            estimate.standard_error * n**0.5, (reports * m.diameter - values).std(axis=0), rtol=0.03
-        ),
-        "the error must be the noise's",
-    )
-    total = m.estimate_support(support, population=True)
-    require(
-        np.allclose((total.variance * n) ** 0.5, (reports * m.diameter).std(axis=0, ddof=1)),
-        "the population's variance must be that of the reports",
-    )
-    empty = m.estimate(reports[:0])
-    require(
-        empty.reports == 0 and np.isnan(empty.value).all() and np.isinf(empty.standard_error).all(),
-        "without reports an estimate must be NaN",
-    )
-
-
-PURE = MECHANISM_CHECKS
-APPROXIMATE = {
-    "delta_is_true": delta_is_true,
-    **{name: check for name, check in PURE.items() if name != "certificate_is_true"},
-}
-VECTORS = {
-    check.__name__: check
-    for check in (
-        vectors_are_noised_by_coordinate,
-        vectors_stay_in_the_ball,
-        vector_delta_covers_the_grid,
-        vector_pieces_do_not_matter,
-        vector_estimates_are_stated,
-    )
-}
-CHECKS = {**PURE, **APPROXIMATE, **VECTORS}
-
+from tests.mutants.mechanisms import DELTA, DIMENSION, Vector
 
 # --- the table
 
@@ -310,17 +90,13 @@ def gaussian(**kw):
 
 
 TRIALS = [
-    *(
-        pytest.param(PURE, MechanismTrial(laplace(), e, SAMPLES), id=f"laplace-{e}")
-        for e in (0.01, 1.0, 8.0)
-    ),
     pytest.param(
-        PURE,
+        MECHANISM_CHECKS,
         MechanismTrial(laplace(domain=(-1e12, -1e6), cells=64), 0.3, SAMPLES),
         id="laplace-wide",
     ),
     pytest.param(
-        PURE,
+        MECHANISM_CHECKS,
         MechanismTrial(laplace(domain=(1e-9, 3e-9), cells=8), 1.0, SAMPLES),
         id="laplace-coarse",
     ),
@@ -350,20 +126,6 @@ def test_contract(checks, trial):
         check(trial)
 
 
-@pytest.mark.parametrize("kind", TABLE_MUTANTS)
-def test_broken_table_mechanism_is_found(kind):
-    """The check meant for it says so."""
-    with pytest.raises(CheckFailure):
-        CHECKS[TABLE_MUTANTS[kind]](MechanismTrial(kind, 1.0, SAMPLES))
-
-
-def test_enough_mutants():
-    """At least six a mechanism, and every check of the approximate guarantee kills."""
-    for base in (Lap, Normal, Vector):
-        assert sum(issubclass(kind, base) for kind in TABLE_MUTANTS) >= 6
-    assert {"delta_is_true", *VECTORS} <= set(TABLE_MUTANTS.values())
-
-
 @cases(("make", "epsilon"), [(laplace(), 1.0), (gaussian(), 1.0), (laplace(cells=16), 2.0)])
 @cases("share", [0.0, 0.5, 1.0])
 def test_words_are_cut_where_the_law_says(make, epsilon, share):
@@ -383,19 +145,9 @@ def test_words_are_cut_where_the_law_says(make, epsilon, share):
                 words.append((low * columns + column, (high - 1) * columns + column))
                 widths.append(high - low)
 
-    class Words:
-        def __init__(self, of):
-            self.table = np.array([[0, 0, word % 2**32, word >> 32] for word in of], np.uint32)
-
-        def within(self, context):
-            return self
-
-        def words(self, n, k=1, *, first=0):
-            assert k == 4
-            return self.table[first : first + n]
-
     low, high = (
-        m.perturb(np.full(len(words), value), Words([pair[i] for pair in words])) for i in (0, 1)
+        m.perturb(np.full(len(words), value), Words([[0, 0, *limbs(pair[i], 2)] for pair in words]))
+        for i in (0, 1)
     )
     assert np.array_equal(low, high)
     law = m.law(value)
@@ -722,12 +474,3 @@ def test_vector_reports_and_tables():
     assert len(set(rows(m.law(0.0).support))) == high - low + 1
     with pytest.raises((TypeError, ValueError, RuntimeError)):
         m.perturb(values, keyed(KEY))
-
-
-@cases("domain", [(0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
-@cases("make", [laplace, gaussian])
-def test_extreme_domains_work(make, domain):
-    """Up to there the law is the unit interval's."""
-    m, unit = make(domain=domain)(1.0), make(domain=(0.0, 1.0))(1.0)
-    for share in (0.0, 0.5, 1.0):
-        assert m.law(domain[0] + share * (domain[1] - domain[0])).weights == unit.law(share).weights

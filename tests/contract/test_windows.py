@@ -4,7 +4,6 @@ that they can be given.
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from hashlib import sha256
 from math import exp, log
@@ -13,65 +12,20 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.laws import variance, worst_ratio
-from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
+from ldp_kafka.checks.mechanism import MechanismTrial
 from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms import Duchi, Hybrid, Piecewise, SquareWave
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.window import ROUND, WORD
 from tests.cases import cases
-from tests.contract.epsilons import EPSILONS, checks_at
-from tests.contract.finding import find_mechanism
-from tests.contract.window_mutants import WINDOW_MUTANTS, Du, Hm, Pm
+from tests.contract.epsilons import EPSILONS, checks_at, checks_of
+from tests.contract.words import Words, tally
+from tests.specimens import MECHANISMS
 
 NAMES = ("square_wave", "piecewise", "duchi", "hybrid")
 PLACES = (0.0, 0.15, 0.35, 0.5, 0.73, 1.0)  # shares of the domain
-
-
-def error_is_never_too_small(trial):
-    """What holds where reports do not tell how far values lie apart, or the grid is coarse: exact
-    or above, and a population's exact.
-    """
-    m = trial.mechanism
-    n = trial.precise
-    for i in range(len(trial.inputs)):
-        for j in dict.fromkeys((i, 0)):
-            mixed = np.array(
-                [
-                    round((a + b) / 2 * n)
-                    for a, b in zip(trial.mean_supports[i], trial.mean_supports[j], strict=True)
-                ],
-                np.int64,
-            )
-            noise = (
-                variance(trial.laws[i].probabilities(), trial.singles)
-                + variance(trial.laws[j].probabilities(), trial.singles)
-            ) / 2
-            total = variance(
-                (trial.laws[i].probabilities() + trial.laws[j].probabilities()) / 2, trial.singles
-            )
-            found = [m.estimate_support(mixed, population=p) for p in (False, True)]
-            stated, of_all = (each.square * n for each in found)
-            step = (m.domain[1] - m.domain[0]) / getattr(m, "steps", 2**20)
-            if not (
-                noise[0] * 0.998 <= stated <= max(total[0], noise[0] + step**2 / 2) * 1.002
-                and abs(of_all - total[0]) <= 2e-3 * total[0]
-            ):
-                raise CheckFailure(
-                    "the standard error must not be below the one that follows from the law"
-                )
-
-
-def checks_of(mechanism, *, coarse=False):
-    """The contract, as it can hold for this mechanism."""
-    above = coarse or getattr(mechanism, "hides_spread", False)
-    return (
-        {**MECHANISM_CHECKS, "error_is_stated": error_is_never_too_small}
-        if above
-        else MECHANISM_CHECKS
-    )
 
 
 def contract(factory, epsilon=1.0, *, coarse=False, samples=SAMPLES):
@@ -83,13 +37,6 @@ def contract(factory, epsilon=1.0, *, coarse=False, samples=SAMPLES):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@cases("epsilon", EPSILONS)
-def test_contract(name, epsilon):
-    """On the native interval of three of them, at every epsilon."""
-    contract(lambda e: lk.mechanism(name, epsilon=e, domain=(-1.0, 1.0)), epsilon)
-
-
-@pytest.mark.parametrize("name", NAMES)
 @cases("domain", [(-40.0, 7280.0), (1e-9, 3e-9), (-1e12, -1e6)])
 def test_contract_on_other_domains(name, domain):
     """Affine maps of public bounds."""
@@ -97,10 +44,11 @@ def test_contract_on_other_domains(name, domain):
 
 
 @cases("domain", [(-40.0, 7280.0), (0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
-@cases("name", NAMES)
+@cases("name", [*NAMES, "laplace", "gaussian"])
 def test_the_law_is_that_of_the_unit_scale(name, domain):
     """Whatever the domain."""
-    m, unit = (lk.mechanism(name, epsilon=1.0, domain=d) for d in (domain, (0.0, 1.0)))
+    own = MECHANISMS[name]
+    m, unit = (lk.mechanism(name, epsilon=1.0, **own | {"domain": d}) for d in (domain, (0.0, 1.0)))
     for place in (0.0, 0.5, 1.0):
         here, there = m.law(domain[0] + place * (domain[1] - domain[0])), unit.law(place)
         assert (here.weights, here.support.tolist()) == (there.weights, there.support.tolist())
@@ -117,30 +65,6 @@ def test_contract_on_coarse_grids(name, cells, epsilon):
         coarse=True,
         samples=2**16,
     )
-
-
-@cases("kind", WINDOW_MUTANTS)
-def test_broken_mechanism_is_found(kind):
-    """By the check that is meant for it."""
-    find_mechanism(WINDOW_MUTANTS[kind], kind, checks_of(kind(1.0)))
-
-
-@pytest.mark.parametrize("kind", [Pm, Du, Hm])
-def test_the_mechanism_that_they_are_twins_of_passes(kind):
-    """It is the fault that is found, not the wrapping."""
-    contract(kind)
-
-
-def test_every_check_kills_each_of_them():
-    """Every check has a twin of each mechanism, and each has six."""
-    twins = Counter(
-        base for kind in WINDOW_MUTANTS for base in (Pm, Du, Hm) if issubclass(kind, base)
-    )
-    assert min(twins.values()) >= 6
-    for base in (Pm, Du, Hm):
-        assert {check for kind, check in WINDOW_MUTANTS.items() if issubclass(kind, base)} == set(
-            MECHANISM_CHECKS
-        )
 
 
 # --- privacy, exact
@@ -269,52 +193,21 @@ def test_hybrid_is_duchis_below_its_threshold():
 # --- the sampler, word by word
 
 
-class Words:
-    """Hands out prepared words."""
-
-    private = False
-
-    def __init__(self, table):
-        self.table = np.asarray(table, np.uint64).astype(np.uint32)
-
-    def within(self, context):
-        return self
-
-    def words(self, n, k=1, *, first=0):
-        assert self.table.shape[1] == k
-        return self.table[first : first + n].copy()
-
-
-def tally(m, value, first, edges):
-    """Words of each output, when the last word runs over [0, 2**32) cut at ``edges`` and the first
-    words stay; the law must be constant between edges.
-    """
-    edges = sorted(set(edges))
-    values = np.full(len(edges) - 1, value)
-    low, high = (
-        m.perturb(values, Words([[*first, word] for word in words]))
-        for words in (edges[:-1], [edge - 1 for edge in edges[1:]])
-    )
-    assert np.array_equal(low, high)
-    weights = dict.fromkeys(m.law(value).support.tolist(), 0)
-    for report, start, end in zip(low.tolist(), edges[:-1], edges[1:], strict=True):
-        weights[report] += end - start
-    return np.array(list(weights.values()), object)
-
-
-@cases("epsilon", [0.05, 1.0, 4.0, 8.0])
-@cases("place", [0.0, 0.25, 1.0])
-def test_piecewise_words_are_cut_where_its_law_says(epsilon, place):
+@cases("epsilon", EPSILONS)
+@cases("place", [0.0, 0.001, 0.25, 0.5, 0.999, 1.0])
+@cases("kind", [SquareWave, Piecewise])
+def test_words_of_windows_are_cut_where_their_laws_say(kind, place, epsilon):
     """The sampler is a step function of its second word: words at and around every step, weighed by
     their distance, give the law to the last unit.
     """
-    steps, reach, _, near, far = Piecewise(epsilon).tables()
+    steps = kind(epsilon).steps
     # values are grid points
-    m, point = (Piecewise(epsilon, (0.0, float(steps))), float(round(place * steps)))
-    inside = near * reach
+    m, point = kind(epsilon, (0.0, float(steps))), float(round(place * steps))
+    near, far, inside = m._near, m._far, m._near * m._reach
     edges = [*range(0, inside, near), *range(inside, inside + far * (steps + 1), far), WORD]
-    found = tally(m, point, [0], edges)
-    assert [weight * ROUND for weight in found] == m.law(point).weights
+    for first in (0, WORD - 1):
+        found = tally(m, point, edges, lambda word, first=first: [first, word])
+        assert [weight * ROUND for weight in found] == m.law(point).weights
 
 
 @cases("epsilon", [0.62, 1.0, 4.0, 8.0])
@@ -331,7 +224,8 @@ def test_hybrid_words_are_cut_where_its_law_says(epsilon, place):
         WORD,
     ]
     sides = [
-        tally(m, float(point), [coin * ROUND], edges) for coin in (0, heads - 1, heads, ROUND - 1)
+        tally(m, float(point), edges, lambda word, coin=coin: [coin * ROUND, word])
+        for coin in (0, heads - 1, heads, ROUND - 1)
     ]
     assert (sides[0] == sides[1]).all() and (sides[2] == sides[3]).all()
     mixed = sides[0] * heads + sides[2] * (ROUND - heads)
@@ -345,7 +239,9 @@ def test_duchis_words_are_cut_where_its_law_says(epsilon):
     *_, near, far = m.tables()
     for value in (-3.0, -2.9, 1.0, np.pi, 5.0):
         upper = m.law(value).weights[1]
-        assert tally(m, value, [], [0, upper, WORD]).tolist() == m.law(value).weights
+        assert (
+            tally(m, value, [0, upper, WORD], lambda word: [word]).tolist() == m.law(value).weights
+        )
     assert m.law(-3.0).weights == [near, far]
     assert m.law(5.0).weights == [far, near]
 

@@ -13,7 +13,9 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import DelayMethod
 from tests.cases import cases
 from tests.keys import KEY, OTHER
-from tests.methods.test_made import LIFE, NUMBERS, SPECIMENS
+from tests.specimens import METHODS as SPECIMENS
+
+NUMBERS = {"window": 2, "domain": (0.0, 1.0)}
 
 ALIKE = [[7, "7"], ["7", np.int64(7)], ["\u00e9", "e\u0301"], ["a", "a"], [1, np.uint8(1)]]
 NONE = [[True, 1], ["a", np.True_], [1.0, 2.0], [b"a", "b"], [None, "b"], [("a",), "b"]]
@@ -158,7 +160,10 @@ def test_two_runs_with_one_state_release_as_one(name):
 
 def test_a_horizon_is_over_all_calls():
     """Of a horizon of 4 reports a user makes 4, not 8."""
-    made, source = lk.method("cgm", epsilon=1.0, delta=1e-5, **LIFE), lk.randomness.keyed(KEY)
+    made, source = (
+        lk.method("cgm", epsilon=1.0, delta=1e-5, horizon=4, domain=(0.0, 1.0)),
+        lk.randomness.keyed(KEY),
+    )
     state, stream = made.state(source.digests(["a"])), np.full((1, 4), 0.5)
     parts = [
         made.release(stream, source, users=["a"], first_slot=first, state=state) for first in (0, 4)

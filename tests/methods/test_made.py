@@ -15,22 +15,13 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.topology import loads
 from tests.cases import cases
+from tests.specimens import METHODS
 
-NUMBERS, LIFE = {"window": 2, "domain": (0.0, 1.0)}, {"horizon": 4, "domain": (0.0, 1.0)}
-# of every method that draws through a mechanism
+NUMBERS = {"window": 2, "domain": (0.0, 1.0)}
 SPECIMENS = {
-    name: NUMBERS for name, kind in lk.METHODS.items() if not issubclass(kind, lk.DelayMethod)
-} | {
-    "budget_split": {**NUMBERS, "dimension": 2},
-    "sample_split": {**NUMBERS, "dimension": 2},
-    "cgm": {**LIFE, "delta": 1e-5},
-    "cgm_vector": {"horizon": 4, "delta": 1e-5, "dimension": 2, "diameter": 1.0},
-    "fast": LIFE,
-    "fast_cgm": {**LIFE, "delta": 1e-5},
-    "gaussian_differential": {**LIFE, "delta": 1e-5},
-    "gaussian_direct": {**LIFE, "delta": 1e-5},
-    "lpu": {"window": 2, "categories": 3},
+    name: own for name, own in METHODS.items() if not issubclass(lk.METHODS[name], lk.DelayMethod)
 }
+"""Of every method that draws through a mechanism."""
 EPSILON = 1.0
 
 

@@ -1,6 +1,4 @@
-"""PeGaSus on one's own stream: the groups, what `published` truly loses, and twins that must be
-found.
-"""
+"""PeGaSus on one's own stream: the groups, and what `published` truly loses."""
 
 from __future__ import annotations
 
@@ -8,13 +6,10 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.checks import check_method
 from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import PegasusLocal
-from ldp_kafka.methods.base import FIXED
 from tests.cases import cases
-from tests.contract.finding import find
 
 WINDOWS = (1, 2, 3)
 
@@ -144,96 +139,6 @@ def test_parameters_are_guarded(parameters, error):
         lk.method(
             "pegasus_local", **{"epsilon": 1.0, "window": 4, "domain": (0.0, 1.0)} | parameters
         )
-
-
-# --- broken twins
-
-
-class GroupsOutliveTheirBlock(PegasusLocal):
-    _tests = 1
-
-    def __init__(self, *, block, **parameters):
-        super().__init__(block=2 * block, **parameters)
-
-
-class GroupsForFree(PegasusLocal):
-    def _stays(self, state, rows, slot, values, count, randomness):
-        super()._stays(state, rows, slot, values, count, randomness)
-        return np.abs(state.columns["values"][0][rows] - values) < FIXED // 2
-
-
-class AveragesTheTruth(PegasusLocal):
-    def _perturb(self, state, rows, slot, turn, values, randomness):
-        answers = super()._perturb(state, rows, slot, turn, values, randomness)
-        state.columns["total"][rows] += (
-            values - state.columns["total"][rows] // state.columns["count"][rows]
-        ) // 2
-        return answers
-
-
-class CountsTheTestsOfTheWindowOnly(PegasusLocal):
-    _tests = property(lambda self: self.window)
-
-
-class GivesTheTestAsMuchAgain(PegasusLocal):
-    def _prepare(self, mechanism, budget):
-        super()._prepare(mechanism, budget)
-        self.test = mechanism(4 * self.spend / 1e6, (0.0, 1.0))
-
-
-class NoiseOfTheTestKnowsNoInput(PegasusLocal):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, *, mechanism=None):
-        return super()._draw(
-            state,
-            rows,
-            slot,
-            inputs,
-            () if phase else bound,
-            randomness,
-            phase,
-            mechanism=mechanism,
-        )
-
-
-class SamePhaseForTheTest(PegasusLocal):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, *, mechanism=None):
-        return super()._draw(state, rows, slot, inputs, bound, randomness, 0, mechanism=mechanism)
-
-
-class CountsItsReportsOnly(PegasusLocal):
-    influence = property(lambda self: self.window)
-
-
-class GroupsTheCrowd(PegasusLocal):
-    def _stays(self, state, rows, slot, values, count, randomness):
-        stays = super()._stays(state, rows, slot, values, count, randomness)
-        return np.full_like(stays, stays.mean() >= 0.5) if len(stays) else stays
-
-
-MUTANTS = {
-    GroupsOutliveTheirBlock: "loss_within_epsilon",
-    GroupsForFree: "loss_within_epsilon",
-    AveragesTheTruth: "loss_within_epsilon",
-    CountsTheTestsOfTheWindowOnly: "loss_within_epsilon",
-    GivesTheTestAsMuchAgain: "loss_within_epsilon",
-    NoiseOfTheTestKnowsNoInput: "one_context_one_input",
-    SamePhaseForTheTest: "one_context_one_input",
-    CountsItsReportsOnly: "influence_is_true",
-    GroupsTheCrowd: "users_are_apart",
-}
-
-
-@pytest.mark.parametrize("kind", MUTANTS, ids=lambda kind: kind.__name__)
-def test_twin_is_found(kind):
-    """By the check that is meant for it."""
-    trial = MethodTrial(maker(kind, 1, block=3), 1, length=4, draws=8)
-    find(MUTANTS[kind], METHOD_CHECKS, trial)
-
-
-def test_the_method_that_they_are_twins_of_passes():
-    """It is the fault that is found, not the wrapping."""
-    for window in WINDOWS:
-        check_method(maker(PegasusLocal, window, block=3), window, length=4, draws=6)
 
 
 @cases(("window", "block"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 3)])

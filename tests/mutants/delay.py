@@ -1,6 +1,4 @@
-"""Broken twins of methods that release windows: each has one fault that would cost privacy, truth
-or repeatability, and the check of the contract that must find it.
-"""
+"""Faults of the methods that release windows."""
 
 from __future__ import annotations
 
@@ -28,38 +26,30 @@ from ldp_kafka.methods import (
 from ldp_kafka.methods.delay.base import VALUE
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import system
+from tests.mutants import breaks
 
-DELAY_MUTANTS: dict[type, tuple[str, dict]] = {}
-"""Class -> name of the check, and what it is built with beside epsilon and domain."""
-
-
-def dies(check, **settings):
-    """Register a mutant under the check that must kill it."""
-
-    def register(mutant):
-        DELAY_MUTANTS[mutant] = check, {"delay": 3, **settings}
-        return mutant
-
-    return register
-
+LOSS, SHARES, MOVES = "loss_within_epsilon", "parts_keep_their_shares", "moves_are_as_proved"
+SLIDING = {"setting": "sliding"}
 
 # --- how much noise
 
 
-@dies("loss_within_epsilon")
-class NaiveWithHalfTheNoise(Naive):
+@breaks(LOSS, of=Naive)
+class WithHalfTheNoise:
     def _prepare(self):
         self.adder = SumNoise(2 * self.spend / MICRO, self.reach, FIXED)
 
 
-@dies("moves_are_as_proved", contribution=0.5)
-class NaiveForHalfAContribution(Naive):
+@breaks(MOVES, of=Naive, contribution=0.5)
+class ForHalfAContribution:
     def _prepare(self):
         self.adder = SumNoise(self.spend / MICRO, self.reach // 2, FIXED)
 
 
-class _Halved(DiscontinGroup):
-    """The paper's sensitivity: one reach for two."""
+@breaks(SHARES, of=DiscontinGroup, delay=4, theta=0.7)
+@breaks(MOVES, of=DiscontinGroup, theta=0.7)
+class TestsForThePapersSensitivity:
+    """One reach for two."""
 
     def _prepare(self):
         super()._prepare()
@@ -67,18 +57,8 @@ class _Halved(DiscontinGroup):
         self.test = NoisyComparison(each, self.reach, self._middle - self._widest, self._middle)
 
 
-@dies("parts_keep_their_shares", delay=4, theta=0.7)
-class DiscontinWithThePapersSensitivity(_Halved):
-    pass
-
-
-@dies("moves_are_as_proved", theta=0.7)
-class DiscontinWithThePapersSensitivityMoves(_Halved):
-    pass
-
-
-@dies("moves_are_as_proved", theta=0.7)
-class ContinWithThePapersSensitivity(ContinGroup):
+@breaks(MOVES, of=ContinGroup, theta=0.7)
+class ForThePapersSensitivity:
     """No stream is known that loses more by it; the proof's first line finds it."""
 
     def _prepare(self):
@@ -88,8 +68,9 @@ class ContinWithThePapersSensitivity(ContinGroup):
         )
 
 
-@dies("parts_keep_their_shares", delay=2, theta=0.7, setting="sliding")
-class DiscontinWithTheBatchsNoiseSliding(DiscontinGroup):
+@breaks(SHARES, of=DiscontinGroup, delay=2, theta=0.7, **SLIDING)
+@breaks(SHARES, of=CompOrder, delay=2, **SLIDING)
+class WithTheBatchsNoiseSliding:
     """A value meets 2 delay tests where it slides, and not delay - 1."""
 
     def _prepare(self):
@@ -97,15 +78,8 @@ class DiscontinWithTheBatchsNoiseSliding(DiscontinGroup):
         super()._prepare()
 
 
-@dies("parts_keep_their_shares", delay=2, setting="sliding")
-class CompWithTheBatchsNoiseSliding(CompOrder):
-    def _prepare(self):
-        self.windows = self.windows._replace(pairs=self.delay - 1)
-        super()._prepare()
-
-
-@dies("parts_keep_their_shares", delay=12, theta=0.0, setting="batch")
-class ContinWithOneThreshold(ContinGroup):
+@breaks(SHARES, of=ContinGroup, delay=12, theta=0.0)
+class WithOneThreshold:
     """One threshold for the whole stream: what its first groups tell of it is used in the later
     ones.
     """
@@ -121,13 +95,13 @@ class ContinWithOneThreshold(ContinGroup):
         window.set("open", slot, where)
 
 
-@dies("parts_keep_their_shares", delay=12, theta=0.0, setting="sliding")
-class ContinWithOneThresholdSliding(ContinWithOneThreshold):
+@breaks(SHARES, of=ContinGroup, delay=12, theta=0.0, **SLIDING)
+class WithOneThresholdSliding(WithOneThreshold):
     pass
 
 
-@dies("parts_keep_their_shares", delay=4)
-class CompWithOneThresholdOnly(CompOrder):
+@breaks(SHARES, of=CompOrder, delay=4)
+class WithOneThresholdOnly:
     """Half of the share for one threshold, half for all comparisons with it, as the sparse vector
     technique would have it up to its first no: here they go on.
     """
@@ -139,8 +113,8 @@ class CompWithOneThresholdOnly(CompOrder):
         self.test = NoisyComparison(orders / 2, self.reach, -4 * FIXED, 4 * FIXED)
 
 
-@dies("parts_keep_their_shares", buckets=3)
-class BucFlipsToAnyBucket(BucOrder):
+@breaks(SHARES, of=BucOrder, buckets=3)
+class FlipsToAnyBucket:
     """The pseudo-code's flip, which may go to the bucket that it comes from."""
 
     def _prepare(self):
@@ -149,8 +123,8 @@ class BucFlipsToAnyBucket(BucOrder):
         self.flip = GeneralizedRandomizedResponse(log(1 + n * exp(told) / (n - 1)), n)
 
 
-@dies("parts_keep_their_shares", buckets=3)
-class BucDoesNotClampSums(BucOrder):
+@breaks(SHARES, of=BucOrder, buckets=3)
+class DoesNotClampSums:
     """A flipped value can be anything."""
 
     def _take(self, window, slot, values, some, randomness):
@@ -162,11 +136,35 @@ class BucDoesNotClampSums(BucOrder):
         self._join(window, slot, founder, values, some, randomness)
 
 
+@breaks(LOSS, of=Naive, window=2)
+@breaks(LOSS, of=SegmentMean, window=3, segment=2, **SLIDING)
+@breaks(LOSS, of=BucOrder, window=2, buckets=2)
+@breaks(LOSS, of=CompOrder, window=2)
+@breaks(LOSS, of=DiscontinGroup, window=2, theta=0.7)
+@breaks(LOSS, of=ContinGroup, window=3, theta=0.7)
+@breaks(LOSS, of=Truncate, window=2, thresholds=2)
+class ForgetsTheWindow:
+    """Each slot of a window gets the whole epsilon."""
+
+    def _prepare(self):
+        self.spend *= self.window
+        super()._prepare()
+
+
+@breaks(SHARES, of=CompOrder, window=2)
+class DividesValuesOnly:
+    """Its comparisons have the whole share in each slot of a window."""
+
+    def _prepare(self):
+        super()._prepare()
+        self.test = NoisyComparison(self._each * self.window, self.reach, -FIXED, FIXED)
+
+
 # --- thresholds, synopses and controllers
 
 
-@dies("moves_are_as_proved", thresholds=3)
-class TruncateDoesNotClamp(Truncate):
+@breaks(MOVES, of=Truncate, thresholds=3)
+class DoesNotClamp:
     """Noise for the threshold, on values that may lie far above it."""
 
     def _prepare(self):
@@ -174,8 +172,8 @@ class TruncateDoesNotClamp(Truncate):
         self._level = np.full_like(self._level, FIXED)
 
 
-@dies("loss_within_epsilon", thresholds=3)
-class TruncateDoesNotClampAndLoses(TruncateDoesNotClamp):
+@breaks(LOSS, of=Truncate, thresholds=3)
+class DoesNotClampAndLoses(DoesNotClamp):
     """The noise itself does not hold sums within the threshold either."""
 
     def _prepare(self):
@@ -184,8 +182,9 @@ class TruncateDoesNotClampAndLoses(TruncateDoesNotClamp):
         self.adder = SumNoise(adder.epsilon, adder.reach, self.thresholds * adder.most)
 
 
-@dies("moves_are_as_proved", thresholds=3)
-class TruncateDividesTheReachByTheSlots(Truncate):
+@breaks(SHARES, of=Truncate, thresholds=4, delay=4)
+@breaks(MOVES, of=Truncate, thresholds=3)
+class DividesTheReachByTheSlots:
     """The sensitivity of scores over m, for scores that are sums."""
 
     def _prepare(self):
@@ -194,13 +193,8 @@ class TruncateDividesTheReachByTheSlots(Truncate):
         self.choice = ExponentialMechanism(epsilon, reach, self.thresholds, monotone=True)
 
 
-@dies("parts_keep_their_shares", thresholds=4, delay=4)
-class TruncateDividesTheReachAndLoses(TruncateDividesTheReachByTheSlots):
-    pass
-
-
-@dies("loss_within_epsilon", thresholds=3)
-class TruncateChoosesForNothing(Truncate):
+@breaks(LOSS, of=Truncate, thresholds=3)
+class ChoosesForNothing:
     """The choice is not paid for by the values that it is made by."""
 
     def _prepare(self):
@@ -208,8 +202,8 @@ class TruncateChoosesForNothing(Truncate):
         self.adder = SumNoise(self.spend / MICRO, self.adder.reach, self.adder.most)
 
 
-@dies("released_follows_from_draws", thresholds=3)
-class TruncateTakesTheBest(Truncate):
+@breaks("released_follows_from_draws", of=Truncate, thresholds=3)
+class TakesTheBest:
     """The threshold of the highest score, without noise."""
 
     def _prepare(self):
@@ -221,12 +215,11 @@ class TruncateTakesTheBest(Truncate):
         super()._block(*block)
 
     def choose(self, scores, randomness):
-        del randomness
         return scores.argmax(axis=1)
 
 
-@dies("one_context_one_input", thresholds=3, delay=2)
-class TruncateBindsNoThreshold(Truncate):
+@breaks("one_context_one_input", of=Truncate, thresholds=3, delay=2)
+class BindsNoThreshold:
     """The same noise for one value under any threshold, in place of noise of its own."""
 
     def _block(self, window, *block):
@@ -238,9 +231,10 @@ class TruncateBindsNoThreshold(Truncate):
         window.at_random = real
 
 
-@dies("parts_keep_their_shares", synopses=3, delay=2, epsilon=10.0)
-class DpiWithHalfTheNoise(Dpi):
-    """As if one value moved the distances of all synopses the same way."""
+@breaks(SHARES, of=Dpi, synopses=3, delay=2, epsilon=10.0)
+@breaks(MOVES, of=Dpi, synopses=3)
+class TakesMovesForMonotone:
+    """Half of the noise, as if one value moved the distances of all synopses the same way."""
 
     def _prepare(self):
         super()._prepare()
@@ -249,13 +243,8 @@ class DpiWithHalfTheNoise(Dpi):
         )
 
 
-@dies("moves_are_as_proved", synopses=3)
-class DpiTakesMovesForMonotone(DpiWithHalfTheNoise):
-    pass
-
-
-@dies("loss_within_epsilon", synopses=3, delay=2, epsilon=10.0)
-class DpiBoostsByTheTruth(Dpi):
+@breaks(LOSS, of=Dpi, synopses=3, delay=2, epsilon=10.0)
+class BoostsByTheTruth:
     """What the original does: later samplers know earlier values."""
 
     def _block(self, window, first, places, values, there, randomness):
@@ -264,8 +253,8 @@ class DpiBoostsByTheTruth(Dpi):
         window.ring("boost")[:] = self._scores(values, there, none).T
 
 
-@dies("moves_are_as_proved")
-class AdaPubWithOneReach(AdaPub):
+@breaks(MOVES, of=AdaPub)
+class WithOneReach:
     def _prepare(self):
         super()._prepare()
         widest = self._widest
@@ -274,92 +263,49 @@ class AdaPubWithOneReach(AdaPub):
         )
 
 
-class _ControlledByTheTruth(AdaPub):
+@breaks(MOVES, of=AdaPub, epsilon=0.05, delay=12)
+class ControlsByTheTruth:
     def _take(self, window, slot, values, some, randomness):
         self.truth = values / FIXED
         super()._take(window, slot, values, some, randomness)
 
     def _control(self, window, noisy, some):
-        del noisy
         return super()._control(window, self.truth, some)
 
 
-@dies("moves_are_as_proved", epsilon=0.05, delay=12)
-class AdaPubControlsByTheTruth(_ControlledByTheTruth):
-    pass
+# --- what is stated
 
 
-@dies("loss_within_epsilon", window=2, thresholds=2)
-class TruncateForgetsTheWindow(Truncate):
-    def _prepare(self):
-        self.spend *= self.window
-        super()._prepare()
-
-
-class _Undivided:
-    """Each slot of a window gets the whole epsilon."""
-
-    def _prepare(self):
-        self.spend *= self.window
-        super()._prepare()
-
-
-@dies("loss_within_epsilon", window=2)
-class NaiveForgetsTheWindow(_Undivided, Naive):
-    pass
-
-
-@dies("loss_within_epsilon", window=3, segment=2, setting="sliding")
-class SegmentForgetsTheWindow(_Undivided, SegmentMean):
-    pass
-
-
-@dies("loss_within_epsilon", window=2, buckets=2)
-class BucForgetsTheWindow(_Undivided, BucOrder):
-    pass
-
-
-@dies("loss_within_epsilon", window=2)
-class CompForgetsTheWindow(_Undivided, CompOrder):
-    pass
-
-
-@dies("loss_within_epsilon", window=2, theta=0.7)
-class DiscontinForgetsTheWindow(_Undivided, DiscontinGroup):
-    pass
-
-
-@dies("loss_within_epsilon", window=3, theta=0.7)
-class ContinForgetsTheWindow(_Undivided, ContinGroup):
-    pass
-
-
-@dies("parts_keep_their_shares", window=2)
-class CompDividesValuesOnly(CompOrder):
-    """Its comparisons have the whole share in each slot of a window."""
-
-    def _prepare(self):
-        super()._prepare()
-        self.test = NoisyComparison(self._each * self.window, self.reach, -FIXED, FIXED)
-
-
-@dies("influence_is_true", window=2)
-class NaiveCountsOneSlot(Naive):
+@breaks("influence_is_true", of=Naive, window=2)
+class CountsOneSlot:
     influence = 1
 
 
-@dies("guarantee_is_true", window=2)
-class NaivePromisesOneSlot(Naive):
+@breaks("influence_is_true", of=DiscontinGroup, theta=0.7)
+class ForgetsItsTests:
+    reached = 1
+
+
+@breaks("guarantee_is_true", of=Naive, window=2)
+class PromisesOneSlot:
     @property
     def guarantee(self):
         return super().guarantee._replace(level="event", window=1)
 
 
+@breaks("guarantee_is_true", of=Naive)
+class PromisesMore:
+    @property
+    def guarantee(self):
+        return super().guarantee._replace(epsilon=self.epsilon / 2)
+
+
 # --- how often a value is drawn
 
 
-@dies("loss_within_epsilon", segment=1, setting="sliding")
-class SegmentTakesAValueTwice(SegmentMean):
+@breaks(LOSS, of=SegmentMean, segment=1, **SLIDING)
+@breaks("influence_is_true", of=SegmentMean, segment=1, **SLIDING)
+class TakesAValueTwice:
     """The last value of a segment is in the next one too."""
 
     def _end(self, window, slot, randomness):
@@ -370,13 +316,8 @@ class SegmentTakesAValueTwice(SegmentMean):
             window.set("taken", taken)
 
 
-@dies("influence_is_true", segment=1, setting="sliding")
-class SegmentTakesAValueTwiceAndSaysSo(SegmentTakesAValueTwice):
-    pass
-
-
-@dies("loss_within_epsilon", theta=0.7, setting="sliding")
-class GroupIsSummedWithEachMember(DiscontinGroup):
+@breaks(LOSS, of=DiscontinGroup, theta=0.7, **SLIDING)
+class SumsWithEachMember:
     """Re-summing at each step costs as many times as there are steps."""
 
     def _join(self, window, slot, founder, values, some, randomness):
@@ -386,20 +327,8 @@ class GroupIsSummedWithEachMember(DiscontinGroup):
         self.adder.perturb(total, window.at_random(randomness, some, slot, 9999, total))
 
 
-@dies("influence_is_true", theta=0.7)
-class DiscontinForgetsItsTests(DiscontinGroup):
-    reached = 1
-
-
-@dies("guarantee_is_true")
-class NaivePromisesMore(Naive):
-    @property
-    def guarantee(self):
-        return super().guarantee._replace(epsilon=self.epsilon / 2)
-
-
-@dies("input_reaches_output")
-class NaiveNeverLooks(Naive):
+@breaks("input_reaches_output", of=Naive)
+class NeverLooks:
     def _take(self, window, slot, values, some, randomness):
         super()._take(window, slot, values * 0, some, randomness)
 
@@ -407,8 +336,8 @@ class NaiveNeverLooks(Naive):
 # --- what is released
 
 
-@dies("released_follows_from_draws")
-class NaiveScalesByWhatItSees(Naive):
+@breaks("released_follows_from_draws", of=Naive)
+class ScalesByWhatItSees:
     """The domain is taken from the data."""
 
     def release(self, streams, randomness, **how):
@@ -416,8 +345,8 @@ class NaiveScalesByWhatItSees(Naive):
         return super().release(streams / largest, randomness, **how) * largest
 
 
-@dies("released_follows_from_draws")
-class NaiveLeavesTheTruthInLowBits(Naive):
+@breaks("released_follows_from_draws", of=Naive)
+class LeavesTheTruthInLowBits:
     def _keep(self, window, place, released, variance, some):
         self.seen = released
         super()._keep(window, place, released, variance, some)
@@ -428,23 +357,23 @@ class NaiveLeavesTheTruthInLowBits(Naive):
         super()._keep(window, slot % self.windows.span, hidden, 1.0, some)
 
 
-@dies("released_follows_from_draws", segment=2, setting="sliding", delay=2)
-class SegmentSmoothsByTheTruth(SegmentMean):
+@breaks("released_follows_from_draws", of=SegmentMean, segment=2, delay=2, **SLIDING)
+class SmoothsByTheTruth:
     def _piece(self, window, number, first, length):
         piece = super()._piece(window, number, first, length)
         return piece._replace(variance=piece.variance + window.get("total") / FIXED)
 
 
-@dies("every_slot_is_released_once")
-class NaiveForgetsToClip(Naive):
+@breaks("every_slot_is_released_once", of=Naive)
+class ForgetsToClip:
     def _on_domain(self, first, released, error):
         closed = super()._on_domain(first, released, error)
         lo, hi = self.domain
         return closed._replace(values=lo + released * (hi - lo))
 
 
-@dies("every_slot_is_released_once", setting="sliding")
-class NaiveReleasesWhatStoodThere(Naive):
+@breaks("every_slot_is_released_once", of=Naive, **SLIDING)
+class ReleasesWhatStoodThere:
     """A slot without a value gets the release of the one a window before."""
 
     def _released(self, window, slot):
@@ -455,16 +384,16 @@ class NaiveReleasesWhatStoodThere(Naive):
         return found
 
 
-@dies("every_slot_is_released_once", theta=0.7, setting="sliding", delay=2)
-class ContinGroupNeverEnds(ContinGroup):
+@breaks("every_slot_is_released_once", of=ContinGroup, theta=0.7, delay=2, **SLIDING)
+class NeverEnds:
     """Values join a group whose sum was released."""
 
     def _let_go(self, window, slot):
         pass
 
 
-@dies("nothing_after_the_window_matters")
-class NaiveLooksAhead(Naive):
+@breaks("nothing_after_the_window_matters", of=Naive)
+class LooksAhead:
     def trace(self, streams, randomness, **how):
         told = super().trace(streams, randomness, **how)
         ahead = np.vstack([told.values[self.delay :], told.values[: self.delay]])
@@ -474,15 +403,40 @@ class NaiveLooksAhead(Naive):
 # --- whose noise it is
 
 
-@dies("one_context_one_input")
-class NaiveNoiseKnowsNoInput(Naive):
+class _Noise:
+    """Drawn in another way than bound to the value and its slot."""
+
     def _take(self, window, slot, values, some, randomness):
-        noisy = self.adder.perturb(values, window.at_random(randomness, some, slot, VALUE))
-        self._keep(window, slot % self.windows.span, noisy / FIXED, 1.0, some)
+        source = self._source(window, slot, values, some, randomness)
+        noisy = self.adder.perturb(values, source) / FIXED
+        self._keep(window, slot % self.windows.span, noisy, 1.0, some)
 
 
-@dies("one_context_one_input", delay=4)
-class CompReusesAPhase(CompOrder):
+@breaks("one_context_one_input", of=Naive)
+class NoiseKnowsNoInput(_Noise):
+    def _source(self, window, slot, values, some, randomness):
+        return window.at_random(randomness, some, slot, VALUE)
+
+
+@breaks("noise_is_keyed", of=Naive)
+class DrawsAgainOnReplay(_Noise):
+    def _source(self, window, slot, values, some, randomness):
+        return system()
+
+
+@breaks("noise_is_keyed", of=Naive)
+class NoiseKnowsNoSlot(_Noise):
+    def _source(self, window, slot, values, some, randomness):
+        return window.at_random(randomness, some, 0, VALUE, values)
+
+
+@breaks("noise_is_its_own", of=Naive)
+class NoiseKnowsNoName:
+    use = b"somebody's"
+
+
+@breaks("one_context_one_input", of=CompOrder, delay=4)
+class ReusesAPhase:
     """Two comparisons of one slot share their context, and so their noise."""
 
     def _take(self, window, slot, values, some, randomness):
@@ -494,35 +448,16 @@ class CompReusesAPhase(CompOrder):
         window.at_random = real
 
 
-@dies("noise_is_keyed")
-class NaiveDrawsAgainOnReplay(Naive):
-    def _take(self, window, slot, values, some, randomness):
-        noisy = self.adder.perturb(values, system())
-        self._keep(window, slot % self.windows.span, noisy / FIXED, 1.0, some)
-
-
-@dies("noise_is_keyed")
-class NaiveNoiseKnowsNoSlot(Naive):
-    def _take(self, window, slot, values, some, randomness):
-        noisy = self.adder.perturb(values, window.at_random(randomness, some, 0, VALUE, values))
-        self._keep(window, slot % self.windows.span, noisy / FIXED, 1.0, some)
-
-
-@dies("noise_is_its_own")
-class NaiveNoiseKnowsNoName(Naive):
-    use = b"somebody's"
-
-
-@dies("streams_are_apart", theta=0.7)
-class ContinSharesAThresholdAmongStreams(ContinGroup):
+@breaks("streams_are_apart", of=ContinGroup, theta=0.7)
+class SharesAThresholdAmongStreams:
     def _begin(self, window, slot, where, count, randomness):
         super()._begin(window, slot, where, count, randomness)
         level = window.get("level")
         window.set("level", np.full(len(level), level.min()))
 
 
-@dies("release_is_step", setting="sliding", segment=2)
-class SegmentGoesByItsOwnClock(SegmentMean):
+@breaks("release_is_step", of=SegmentMean, segment=2, **SLIDING)
+class GoesByItsOwnClock:
     """Segments are counted in steps of the stream, and not in slots."""
 
     def _kept(self):
@@ -541,38 +476,36 @@ class SegmentGoesByItsOwnClock(SegmentMean):
 # --- what it refuses
 
 
-@dies("slots_must_increase")
-class NaiveTakesASlotTwice(Naive):
+@breaks("slots_must_increase", of=Naive)
+class TakesASlotTwice:
     def _checked(self, state, rows, slot, values, present):
         state.columns["last"][rows] = slot - 1
         return super()._checked(state, rows, slot, values, present)
 
 
-@dies("no_stream_is_left_waiting", setting="sliding")
-class NaiveLeavesStreamsWaiting(Naive):
+@breaks("no_stream_is_left_waiting", of=Naive, **SLIDING)
+class LeavesStreamsWaiting:
     def _checked(self, state, rows, slot, values, present):
-        last = state.columns["last"][rows].copy()
-        if (last < slot).all():
+        if (state.columns["last"][rows] < slot).all():
             state.columns["last"][rows] = slot - 1
         return super()._checked(state, rows, slot, values, present)
 
 
-@dies("no_stream_is_left_waiting", setting="sliding")
-class NaiveWaitsForEver(Naive):
+@breaks("no_stream_is_left_waiting", of=Naive, **SLIDING)
+class WaitsForEver:
     def _until(self, slot):
         return slot + 10**6
 
 
-@dies("values_are_checked")
-class NaiveLetsNanIn(Naive):
+@breaks("values_are_checked", of=Naive)
+class LetsNanIn:
     def bound(self, values):
         return super().bound(np.nan_to_num(values, nan=0.5))
 
 
-@dies("values_are_checked")
-class NaiveDoesNotClamp(Naive):
+@breaks("values_are_checked", of=Naive)
+class FoldsInsteadOfClamping:
     def bound(self, values):
-        if not np.isfinite(values).all():
-            raise ValueError("values must be finite")
         lo, hi = self.domain
-        return ((np.asarray(values) - lo) / (hi - lo) * FIXED).astype(np.int64)
+        outside = (values < lo) | (values > hi)
+        return super().bound(np.where(outside, lo + hi - values, values))

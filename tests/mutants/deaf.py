@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Deaf", "shares_its_words"]
+__all__ = ["Deaf"]
 
 
 class Deaf:
@@ -20,14 +20,3 @@ class Deaf:
 
     def words(self, n, k=1, *, first=0):
         return self.source.words(n, k, first=first)
-
-
-def shares_its_words(kind):
-    """A twin of a mechanism whose words are not its own."""
-
-    class SharesItsWords(kind):
-        def perturb(self, values, randomness):
-            return super().perturb(values, Deaf(randomness))
-
-    SharesItsWords.__name__ = f"{kind.__name__}SharesItsWords"
-    return SharesItsWords

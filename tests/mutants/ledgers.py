@@ -1,30 +1,14 @@
-"""Broken twins of the ledger: each has one fault, with which some order of charges overspends, or
-is refused what fits.
-"""
+"""Faults of the ledger: with each some order of charges overspends, or is refused what fits."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ldp_kafka.accounting import NEVER, Ledger
-
-OVERSPENDS: list[type[Ledger]] = []
-"""Those with which a run has more than the budget."""
-REFUSES: list[type[Ledger]] = []
-"""Those that only refuse what every run has room for."""
+from tests.mutants import breaks
 
 
-def into(mutants):
-    """Register a mutant under what is wrong with it."""
-
-    def register(mutant):
-        mutants.append(mutant)
-        return mutant
-
-    return register
-
-
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class RingOneShort(Ledger):
     """The oldest slot of the oldest run shares its place with the newest slot."""
 
@@ -33,7 +17,7 @@ class RingOneShort(Ledger):
         self.length = run + lag - 1
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class ChecksTheRunThatEndsThere(Ledger):
     """As if nothing came later: slots after the one charged do not count."""
 
@@ -42,7 +26,7 @@ class ChecksTheRunThatEndsThere(Ledger):
         return np.where(behind > 0, sum(sums), total)
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class ChecksTheRunThatEndsNow(Ledger):
     """As if the slot charged were the last one."""
 
@@ -50,7 +34,7 @@ class ChecksTheRunThatEndsNow(Ledger):
         return total
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class ForgetsTheRunsBetween(Ledger):
     """Looks at the two ends, of the slot and of the clock, and at nothing between."""
 
@@ -59,7 +43,7 @@ class ForgetsTheRunsBetween(Ledger):
         return np.maximum(there, np.where(behind < self.run, total, 0))
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class BillsAtArrival(Ledger):
     """Charges the clock, not the slot of the value."""
 
@@ -72,7 +56,7 @@ class BillsAtArrival(Ledger):
         return allowed
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class TakesOneSlotMore(Ledger):
     """A slot one further back than the lag."""
 
@@ -84,7 +68,7 @@ class TakesOneSlotMore(Ledger):
             self.lag -= 1
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class KeepsTheLatestCharge(Ledger):
     """A second charge to a slot takes the place of the first."""
 
@@ -96,7 +80,7 @@ class KeepsTheLatestCharge(Ledger):
         return super().charge(state, rows, slot, cost)
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class ForgetsItsClock(Ledger):
     """Charging an earlier slot sets the clock back."""
 
@@ -106,7 +90,7 @@ class ForgetsItsClock(Ledger):
         return allowed
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class SumsLateChargesNowhere(Ledger):
     """A late charge is written into the ring, and the running sum does not know."""
 
@@ -118,7 +102,7 @@ class SumsLateChargesNowhere(Ledger):
         return allowed
 
 
-@into(OVERSPENDS)
+@breaks("overspent", of=Ledger)
 class ClearsNothing(Ledger):
     """What was spent a ring ago stays in the places of slots that were passed over, and is taken
     off the sum when these leave the run.
@@ -131,7 +115,7 @@ class ClearsNothing(Ledger):
             ring[(slot - back) % self.length] = kept[(slot - back) % self.length]
 
 
-@into(REFUSES)
+@breaks("refused", of=Ledger)
 class SumsEveryLateCharge(Ledger):
     """A late charge counts in the run that ends at the clock, even where its slot is not in it."""
 
@@ -143,7 +127,7 @@ class SumsEveryLateCharge(Ledger):
         return allowed
 
 
-@into(REFUSES)
+@breaks("refused", of=Ledger)
 class ChecksRunsWithoutTheSlot(Ledger):
     """Every run in the ring must have room, also those that the charge does not touch."""
 

@@ -1,6 +1,4 @@
-"""Broken twins of the methods for a user's life: each has one fault, and the check that must find
-it.
-"""
+"""Faults of the methods that protect a user's whole stream."""
 
 from __future__ import annotations
 
@@ -19,146 +17,115 @@ from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.chain import RATIO, Aimed, Chain
 from ldp_kafka.methods.user_level import GaussianBudget
 from ldp_kafka.randomness import system
-from tests.methods.lifelong import Life
+from tests.mutants import breaks
 
-LIFE_MUTANTS: dict[type, str] = {}
-"""Class -> name of the check."""
-MAKERS: dict[type, Life] = {}
+MOVES = "draws_move_within_the_budget"
 
 
-def dies(check, mechanism="gaussian", **parameters):
-    """Register a mutant under the check that must kill it, with what it is made with."""
+def over(chain):
+    """CGM over another chain."""
 
-    def register(mutant):
-        given = {"domain": (0.0, 1.0), "horizon": 12, **parameters}
-        if mechanism == "gaussian":
-            given = {"epsilon": 1.0, "delta": 1e-5, **given}
-        LIFE_MUTANTS[mutant] = check
-        MAKERS[mutant] = Life(lambda factory: mutant(mechanism=factory, **given), mechanism)
-        return mutant
+    def _chain(self):
+        units = int(self.differential_bound * FIXED)
+        return chain(reuse_ratios(units / FIXED), units, self.calibration, self.lag)
+
+    return type(f"Cgm{chain.__name__}", (CorrelatedGaussian,), {"_chain": _chain})
+
+
+def chained(**settings):
+    """Register CGM over a broken chain: its draws move too far."""
+
+    def register(chain):
+        breaks(MOVES, of=CorrelatedGaussian, **settings)(over(chain))
+        return chain
 
     return register
 
 
-class Unbroken(CorrelatedGaussian):
-    """CGM over another chain."""
-
-    kind_of_chain = Chain
-
-    def _chain(self):
-        units = int(self.differential_bound * FIXED)
-        return self.kind_of_chain(reuse_ratios(units / FIXED), units, self.calibration, self.lag)
+def aimed(chain, turn, kept, before):
+    """What a chain aims at after ``before``."""
+    k = np.minimum(turn, len(chain.ratios) - 1)
+    aim = RATIO * kept - chain.ratios[k] * before + chain._shifts[k]
+    return aim / chain._spans[k], Aimed(turn, kept, before)
 
 
 # --- clipping
 
 
-class _RawClip(Chain):
+@chained()
+class ClipsAroundTheRawValue(Chain):
+    """Eq. 23 as it is printed, with the noise of Algorithm 3."""
+
     def aim(self, state, rows, slot, values):
         columns = state.columns
         lane = slot % self.lag
         raw = columns["raw"][lane].take(rows)
         columns["raw"][lane][rows] = values
-        turn, before = (
-            columns["count"][lane].take(rows).astype(np.int64),
-            columns["kept"][lane].take(rows),
-        )
+        turn = columns["count"][lane].take(rows).astype(np.int64)
         kept = self._clipped(values, turn, raw)
-        k = np.minimum(turn, len(self.ratios) - 1)
-        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(
-            turn, kept, before
-        )
+        return aimed(self, turn, kept, columns["kept"][lane].take(rows))
 
     def __init__(self, *args):
         super().__init__(*args)
         self.fields = {**self.fields, "raw": self.fields["kept"]}
 
 
-@dies("draws_move_within_the_budget")
-class CgmClipsAroundTheRawValue(Unbroken):
-    """Eq. 23 as it is printed, with the noise of Algorithm 3."""
-
-    kind_of_chain = _RawClip
-
-
-class _NoClip(Chain):
+@chained()
+class DoesNotClip(Chain):
     def _clipped(self, values, turn, around):
         return values
 
 
-@dies("draws_move_within_the_budget")
-class CgmDoesNotClip(Unbroken):
-    kind_of_chain = _NoClip
-
-
-@dies("draws_move_within_the_budget")
+@breaks(MOVES, of=GaussianDifferential)
 class DifferentialDoesNotClip(GaussianDifferential):
     def _chain(self):
-        return _NoClip([0, RATIO], int(self.differential_bound * FIXED), "sound", 1)
+        return DoesNotClip([0, RATIO], int(self.differential_bound * FIXED), "sound", 1)
 
 
-@dies("draws_move_within_the_budget", domain=(0.0, 2.0))
-class CgmBoundIsInUnitsOfValues(Unbroken):
+@chained(domain=(0.0, 2.0))
+class BoundIsInUnitsOfValues(Chain):
     """C taken for lengths of the domain where the clipping takes it for values."""
 
-    class kind_of_chain(Chain):
-        def _clipped(self, values, turn, around):
-            return np.where(
-                turn == 0,
-                values,
-                np.clip(values, around - 2 * self.bound, around + 2 * self.bound),
-            )
+    def _clipped(self, values, turn, around):
+        near = np.clip(values, around - 2 * self.bound, around + 2 * self.bound)
+        return np.where(turn == 0, values, near)
 
 
 # --- noise
 
 
-class _Shorter(Chain):
-    def __init__(self, ratios, bound, clip, lag):
-        super().__init__(ratios, bound, clip, lag)
-        r = self.ratios
-        self._spans = ((RATIO - r) * FIXED + bound * r).astype(np.float64)
-
-
-@dies("draws_move_within_the_budget")
-class CgmForgetsThatBothStreamsMove(Unbroken):
+@chained()
+class ForgetsThatBothStreamsMove(Chain):
     """V = (1 - r) + C r: one stream moves by C, the other stands."""
 
-    kind_of_chain = _Shorter
+    def __init__(self, *args):
+        super().__init__(*args)
+        r = self.ratios
+        self._spans = ((RATIO - r) * FIXED + self.bound * r).astype(np.float64)
 
 
-class _OtherRatio(Chain):
+@chained()
+class SubtractsLessThanItReuses(Chain):
+    """A tenth less of the last value is taken off than r says: the noise stays as r says."""
+
     def aim(self, state, rows, slot, values):
         inputs, (turn, kept, before) = super().aim(state, rows, slot, values)
         k = np.minimum(turn, len(self.ratios) - 1)
         return inputs + self.ratios[k] * before * 0.1 / self._spans[k], Aimed(turn, kept, before)
 
 
-@dies("draws_move_within_the_budget")
-class CgmSubtractsLessThanItReuses(Unbroken):
-    """A tenth less of the last value is taken off than r says: the noise stays as r says."""
+@chained(lag=3, horizon=21)
+class ForgetsTheLag(Chain):
+    """Takes the noise of yesterday's chain where the clipping looks a week back."""
 
-    kind_of_chain = _OtherRatio
-
-
-class _Lagging(Chain):
     def aim(self, state, rows, slot, values):
         _, (turn, kept, _) = super().aim(state, rows, slot, values)
         other = state.columns["kept"][(slot - 1) % self.lag].take(rows)
-        k = np.minimum(turn, len(self.ratios) - 1)
-        return (RATIO * kept - self.ratios[k] * other + self._shifts[k]) / self._spans[k], Aimed(
-            turn, kept, other
-        )
+        return aimed(self, turn, kept, other)
 
 
-@dies("draws_move_within_the_budget", lag=3, horizon=21)
-class CgmForgetsTheLag(Unbroken):
-    """Takes the noise of yesterday's chain where the clipping looks a week back."""
-
-    kind_of_chain = _Lagging
-
-
-class _Gap(Chain):
+@chained()
+class TrustsAnyValueAfterAGap(Chain):
     def report(self, state, rows, slot, values, drawn, answers):
         whole = super().report(state, rows, slot, values, drawn, answers)
         absent = np.setdiff1d(np.arange(state.count), rows)
@@ -180,11 +147,6 @@ class _Gap(Chain):
         self.fields = {**self.fields, "since": self.fields["kept"]}
 
 
-@dies("draws_move_within_the_budget")
-class CgmTrustsAnyValueAfterAGap(Unbroken):
-    kind_of_chain = _Gap
-
-
 # --- budget
 
 
@@ -197,24 +159,19 @@ class _Cheap(GaussianBudget):
 class _OtherBudget:
     def __init__(self, **parameters):
         super().__init__(**parameters)
+        given = {"horizon": self.horizon, "mechanism": parameters["mechanism"]}
         self.budget = _Cheap(
-            self.epsilon,
-            self.delta,
-            horizon=self.horizon,
-            refresh=None,
-            sigma=None,
-            widest=1.0,
-            mechanism=parameters["mechanism"],
+            self.epsilon, self.delta, refresh=None, sigma=None, widest=1.0, **given
         )
         self.mechanism = self.budget.mechanism
 
 
-@dies("guarantee_is_what_was_asked")
+@breaks("guarantee_is_what_was_asked", of=GaussianDirect)
 class DirectPaysForOneReportOnly(_OtherBudget, GaussianDirect):
     """Sigma at sensitivity 1, not the root of the horizon."""
 
 
-@dies("draws_move_within_the_budget")
+@breaks(MOVES, of=CorrelatedGaussian)
 class CgmPaysForOneReportOnly(_OtherBudget, CorrelatedGaussian):
     """The same, seen from its draws."""
 
@@ -226,14 +183,14 @@ class _Refilling(LifetimeLedger):
         return super().charge(state, rows, slot, cost)
 
 
-@dies("silent_ever_after")
+@breaks("silent_ever_after", of=CorrelatedGaussian)
 class CgmBudgetComesBack(CorrelatedGaussian):
     def __init__(self, **parameters):
         super().__init__(**parameters)
         self.ledger = _Refilling(self.horizon, self.ledger.budget, lambda n: self.ledger.budget)
 
 
-@dies("silent_ever_after")
+@breaks("silent_ever_after", of=GaussianDirect)
 class DirectStopsAReportEarly(GaussianDirect):
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -242,14 +199,14 @@ class DirectStopsAReportEarly(GaussianDirect):
         )
 
 
-@dies("guarantee_is_what_was_asked", mechanism="laplace", epsilon=4.0, samples=6)
+@breaks("guarantee_is_what_was_asked", of=Fast, mechanism="laplace", epsilon=4.0, samples=6)
 class FastSpendsAllOnEverySample(Fast):
     def __init__(self, **parameters):
         super().__init__(**parameters)
         self.mechanism = parameters["mechanism"](self.epsilon, (0.0, 1.0))
 
 
-@dies("guarantee_is_what_was_asked", horizon=20, refresh=4)
+@breaks("guarantee_is_what_was_asked", of=CorrelatedGaussian, horizon=20, refresh=4)
 class CgmHidesWhatRefreshCosts(CorrelatedGaussian):
     @property
     def guarantee(self):
@@ -259,7 +216,7 @@ class CgmHidesWhatRefreshCosts(CorrelatedGaussian):
 # --- what leaks by the side
 
 
-@dies("outputs_tell_all", mechanism="laplace", epsilon=4.0, samples=6)
+@breaks("outputs_tell_all", of=Fast, mechanism="laplace", epsilon=4.0, samples=6)
 class FastLooksAtTheValue(Fast):
     """The feedback error is taken from the true value."""
 
@@ -273,7 +230,7 @@ class FastLooksAtTheValue(Fast):
         )
 
 
-@dies("outputs_tell_all", samples=6)
+@breaks("outputs_tell_all", of=FastCorrelated, samples=6)
 class FastCgmStartsFromTheValue(FastCorrelated):
     """The first estimate is the value itself, since nothing better is known."""
 
@@ -283,7 +240,7 @@ class FastCgmStartsFromTheValue(FastCorrelated):
         return super()._sample(state, rows, slot, values, randomness)
 
 
-@dies("outputs_tell_all")
+@breaks("outputs_tell_all", of=CorrelatedGaussian)
 class CgmAddsTheClippedOff(CorrelatedGaussian):
     """What clipping took is given back after the draw."""
 
@@ -294,19 +251,19 @@ class CgmAddsTheClippedOff(CorrelatedGaussian):
         return step
 
 
-@dies("noise_is_bound_to_its_input")
+@breaks("noise_is_bound_to_its_input", of=CorrelatedGaussian)
 class CgmNoiseKnowsTheValueOnly(CorrelatedGaussian):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
         return super()._draw(state, rows, slot, inputs, (bound[1],), randomness, phase)
 
 
-@dies("noise_is_keyed")
-class DirectNoiseKnowsNoSlot(GaussianDirect):
+@breaks("noise_is_keyed", of=GaussianDirect)
+class GaussianNoiseKnowsNoSlot(GaussianDirect):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
         return super()._draw(state, rows, 0, inputs, bound[1:2], randomness, phase)
 
 
-@dies("noise_is_keyed")
+@breaks("noise_is_keyed", of=CorrelatedGaussian)
 class CgmDrawsAgainOnReplay(CorrelatedGaussian):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
         return self.mechanism.perturb(inputs, system())
