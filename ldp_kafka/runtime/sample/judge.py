@@ -225,7 +225,7 @@ class _Tally:
         times = rows.slots
         slots = self._topology.slot_of(times)
         stamps = Run.of(messages).timestamps
-        timely = Timely(slot_ms=slot_ms, lateness=lateness)
+        timely = Timely(slot_ms=slot_ms, lateness=lateness, ticked=raw.ticked)
         come = timely.before(at.come, slots, rows.message, latest, stamps)
         at.come = come.item(-1)
         steps = advance(

@@ -28,6 +28,7 @@ class Timely:
     Parameters
     ----------
     slot_ms, lateness : as in the topology; lateness in slots
+    ticked : whether ticks alone bring a partition further
 
     Examples
     --------
@@ -38,8 +39,8 @@ class Timely:
     [6, 9, 9, 10]
     """
 
-    def __init__(self, *, slot_ms: int, lateness: int) -> None:
-        self._slot_ms, self._lateness = slot_ms, lateness
+    def __init__(self, *, slot_ms: int, lateness: int, ticked: bool = False) -> None:
+        self._slot_ms, self._lateness, self._ticked = slot_ms, lateness, ticked
 
     def before(
         self,
@@ -64,7 +65,7 @@ class Timely:
         far = found > most
         if far.any():
             found[far] = NEVER
-            near = slots <= most[message]
+            near = (slots <= most[message]) & (not self._ticked)
             np.maximum.at(found, message[near], slots[near])
         return np.maximum.accumulate(np.concatenate([(come,), found]))
 

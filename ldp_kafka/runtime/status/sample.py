@@ -126,7 +126,7 @@ def of_raw(
     source, message = topology.input, rows.message
     # how far the log had come before each message; before the first of them it is not known
     before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
-    timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness)
+    timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness, ticked=source.by_ticks)
     stamps = Run.of(events).timestamps
     come = timely.before(NEVER, rows.slots, message, latest, stamps)[:-1]
     if source.by_ticks:  # an event is late by its own record, too

@@ -136,6 +136,15 @@ def test_it_is_that_of_the_workers(of):
     same()
 
 
+def test_events_do_not_close_slots_where_ticks_do():
+    """Also where one tick is far ahead of its record's timestamp: without it, all are as early."""
+    tick = (encode_json(Tick(START + 4 * HOUR)), START)
+    log = [(event("m1", 1, START + 2 * HOUR), -1), (event("m1", 1, START), -1), tick]
+    messages = [Message(at, stamp, one) for at, (one, stamp) in enumerate(log)]
+    slots = judge(CURATED, [Part(messages, str, 0)], now_ms=NOW).looks.slots
+    assert (slots.late, slots.lateness) == (0, 0)
+
+
 def test_messages_of_ours_are_neither_events_nor_bad():
     """Headers, ticks, and where a coordinator asks, requests; elsewhere a request is bad."""
     request = encode_json(Request("7/1", 7, 1, 500_000, 9))
