@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from typing import NoReturn
 
 from ldp_kafka.version import install
 
-__all__ = ["main"]
+__all__ = ["main", "program"]
 
 _EXTRA = (
     "click",
@@ -36,6 +37,18 @@ def main() -> int:
     return run()
 
 
+def program() -> NoReturn:
+    """`main` as a process of its own, which ends with it: a client of librdkafka that the
+    interpreter takes down may wait for ever.
+    """
+    code = main()
+    if find_spec("confluent_kafka") is not None:
+        from ldp_kafka.runtime.worker.exits import gone
+
+        gone(code)
+    sys.exit(code)
+
+
 def _found(name: str) -> bool:
     try:
         return find_spec(name) is not None
@@ -46,4 +59,4 @@ def _found(name: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

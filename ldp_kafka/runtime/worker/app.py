@@ -317,7 +317,7 @@ class Worker:
         code = self._run()
         self.diary.look(everything=True)
         logs.ended(self.reason, code)
-        gone(GOODBYE, code)
+        gone(code)
         return code
 
     def _run(self) -> int:

@@ -69,7 +69,7 @@ def leave(text: str) -> NoReturn:
         os._exit(0)
 
 
-def gone(seconds: float, code: int) -> None:
+def gone(code: int, seconds: float = 5.0) -> None:
     """End the process within so many seconds, whatever other threads still ask of a broker: its
     last line is written.
 

@@ -207,7 +207,7 @@ def gone_with(line: str) -> int:
             def __del__(self):
                 time.sleep(100)
         {line}
-        gone(0.2, 7)
+        gone(7, 0.2)
     """
     return subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode
 
@@ -220,6 +220,24 @@ def test_nothing_outlives_the_last_line_for_long():
 def test_no_client_outlives_the_last_line():
     """One that hangs while the interpreter is taken down, where no other thread gets a turn."""
     assert gone_with("client = Client()") == 7
+
+
+def test_no_client_outlives_a_command():
+    """Of the parent of roles, too, which asks brokers before it starts them."""
+    code = """if True:
+        import time
+        from ldp_kafka import cli
+        from ldp_kafka.__main__ import program
+        class Client:
+            def __del__(self):
+                time.sleep(100)
+        def command():
+            cli.client = Client()
+            return 7
+        cli.main = command
+        program()
+    """
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 7
 
 
 def crashed(*modules: str) -> BaseException:
