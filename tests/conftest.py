@@ -29,8 +29,8 @@ if (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core: many tests wait for processes of their own."""
-    return 2 * (os.cpu_count() or 1)
+    """Two for each core, and one more: many tests wait for processes of their own."""
+    return 2 * (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session")
