@@ -134,6 +134,7 @@ def test_a_file_that_is_read_in_the_process_stays_locked(name, tmp_path):
     assert forked(tmp_path) == ""
 
 
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 def test_the_lock_ends_with_the_client(tmp_path):
     """Be it closed, let go of, or never opened; and a second close of a number that is another
     file's by then does not end that one's.
