@@ -34,23 +34,8 @@ def wild(method, seed):
     """One partition's log with everything in it; whole numbers where the method is for
     categories.
     """
-    return categorical(cases.wild(seed)[0]) if method == "lpu" else cases.wild(seed)[0]
-
-
-def categorical(log):
-    """The same log with category numbers; single events only, and what is no event stays."""
-    values = []
-    reader = make_perturb(cases.topology(), 0, cases.randomness(cases.topology())).reader
-    for message in log:
-        events = reader.read(message.value).events
-        if events is None:
-            values.append(message.value)
-            continue
-        for user, time, value in zip(
-            events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
-        ):
-            values.append(json.dumps({"user": user, "time": time, "value": int(value)}).encode())
-    return cases.log(values)
+    log = cases.wild(seed)[0]
+    return cases.singly(log, int) if method == "lpu" else log
 
 
 def edge_of(method, partitions=1):
