@@ -133,7 +133,7 @@ OF_PARTS = """
 """
 """Made of parts that say what they are: these are met at work."""
 OF_TESTS = ("audits.", "checks.", "evaluation.", "runtime.coverage.")
-"""Rooms that hold the inputs and data of whoever tests, audits or evaluates, and nobody else's."""
+"""Rooms with the inputs and data of tests, audits and evaluations, and of nobody else."""
 
 
 def named(*texts):

@@ -206,7 +206,7 @@ def said_of(output, letters):
 
 
 def folded(kind, _):
-    """What is said of each message by whoever sees it on its way through all stages."""
+    """All texts about each message on its way through all stages."""
     topology, noise, stage = edge_of(kind)
     reader, letters = event_reader(topology), topology.dead_letters_topic
     state, made = stage.fresh(), []

@@ -1,4 +1,4 @@
-"""A mechanism of somebody else's passes, and each of its broken twins is told what is wrong."""
+"""A mechanism of somebody else's passes, and the contract says of each broken twin its fault."""
 
 from __future__ import annotations
 

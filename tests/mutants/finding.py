@@ -66,7 +66,7 @@ def method_trials(kind, **settings):
 
 
 def delay_trials(kind, **settings):
-    """With a delay of three slots where nothing else is told."""
+    """With a delay of three slots where the twin has no other."""
     given = {"epsilon": 1.0, **specimens.UNIT, "delay": 3, **settings}
     return [DelayTrial(lambda: kind(**given), alphabet=(0.0, 0.5, 1.0), length=4)]
 
