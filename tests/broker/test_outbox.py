@@ -64,6 +64,14 @@ def ticks() -> int:
     return found
 
 
+def arrives(outbox: OrderedProducer) -> None:
+    """Wait until everything that was given has arrived."""
+    end = time.monotonic() + 60
+    while not outbox.arrived(outbox.mark()) and time.monotonic() < end:
+        outbox.poll(0.1)
+    assert outbox.arrived(outbox.mark())
+
+
 def spent(server: KafkaServer, topic: str, lots: Iterator[int]) -> float:
     """The part of a core that a producer takes while its broker stands still and more comes, in
     lots of so many records.
@@ -80,7 +88,8 @@ def spent(server: KafkaServer, topic: str, lots: Iterator[int]) -> float:
             outbox.poll()
             time.sleep(0.01)
 
-    give(1.0)  # the broker knows it
+    outbox.send([Record(topic, 0, None, b"x", ())])
+    arrives(outbox)  # it knows the partition's leader
     for pid in server.pids().values():
         os.kill(pid, signal.SIGSTOP)
     give(1.0)
@@ -89,10 +98,7 @@ def spent(server: KafkaServer, topic: str, lots: Iterator[int]) -> float:
     took = (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begin)
     for pid in server.pids().values():
         os.kill(pid, signal.SIGCONT)
-    end = time.monotonic() + 60
-    while not outbox.arrived(outbox.mark()) and time.monotonic() < end:
-        outbox.poll(0.1)
-    assert outbox.arrived(outbox.mark())
+    arrives(outbox)
     assert not words
     return took
 
