@@ -12,11 +12,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import confluent_kafka as kafka
 import numpy as np
 import pytest
+from faust.types import TP
 
 import ldp_kafka
 import ldp_kafka as lk
@@ -26,16 +27,14 @@ from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.randomness import Ids, Seeded, System
 from ldp_kafka.runtime.kafka.reader import Kept
-from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.kafka.tokens import Token, Tokens
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.stages.windows import Released
 from ldp_kafka.runtime.status.facts import Side
 from ldp_kafka.runtime.status.reading import _Asked
 from ldp_kafka.runtime.status.sample import Tails
-from ldp_kafka.runtime.worker.driver.chunks import chunks
-from ldp_kafka.runtime.worker.driver.fetches import Lot
 from ldp_kafka.runtime.worker.foreign import shown as argument
+from ldp_kafka.runtime.worker.transport.messages import batches
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, reached, said_by, shown
 from tests.runtime.device import lives
@@ -67,7 +66,7 @@ PUBLIC = {
             report_messages.ReportMessages stream_releases.StreamReleases
         runtime.status: closing.Closing
         runtime.wire: dead_letters.DeadLetters events.EventFormat times.Unit
-        runtime.worker: driver.private_api.Private probes.Rule
+        runtime.worker: probes.Rule
         statistics: selection.Selection
         topology: acls.Acl admission.Admission asking.Rounds budget_file.Admitted
             budget_file.EdgeFile comparison.Comparison comparison.Moving contribution.Contribution
@@ -294,12 +293,11 @@ def secrets():
     """What logs in."""
     tokens = Tokens(lambda: Token(TEXT, 60.0))
     assert tokens.get() == TEXT
-    login = {"sasl.mechanism": "PLAIN", "sasl.username": TEXT, "sasl.password": TEXT}
     client = "kafka: {bootstrap_servers: 'b:9092', client: {sasl.password: s3cret-77}}"
     topology = loads(f"{STAGES['numbers']}{client}\n")
     assert topology.edge_kafka.client["sasl.password"] == TEXT
     asked = _Asked(Side("edge"), {"sasl.password": TEXT}, {})
-    return tokens, Security({"security.protocol": "SASL_SSL", **login}), topology, asked
+    return tokens, topology, asked
 
 
 def sources():
@@ -311,10 +309,11 @@ def sources():
 
 def fetched():
     """Records as clients give them, which show all that they hold, and arguments of their logs."""
-    records = [SimpleNamespace(offset=3, timestamp=7, key=TEXT, value=TEXT)] * 2
+    records = [kafka.Message(topic="t", partition=0, offset=3, value=TEXT.encode())] * 2
+    found, _ = batches(TP("t", 0), records, 1, lambda: None)
     data = [TEXT.encode(), ValueError(TEXT), lk.Event(TEXT, 0, LOUD), {0: TEXT.encode()}]
     tails = Tails({0: [Kept(0, 1, NOW, TEXT.encode(), TEXT.encode())]})
-    return *chunks(records), Lot(records), tails, argument(data), TEXT
+    return *found, tails, argument(data), TEXT
 
 
 AT_WORK = {

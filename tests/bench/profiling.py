@@ -17,10 +17,11 @@ from ldp_kafka import accounting, mechanisms, methods, randomness, records
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages import perturb, report_messages, users, waiting
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
-from ldp_kafka.runtime.worker.driver.chunks import MOST, chunks
+from ldp_kafka.runtime.worker.transport.messages import MOST
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
 from tests.fold.epochs import opened
@@ -132,8 +133,8 @@ def _parts(area: str, values: list[bytes], shape: str, more: str, per: int) -> l
 
     def take(some: Sequence[Message]) -> None:
         for fetch in fetches(some):
-            for chunk in chunks(fetch):
-                epoch.take_run(chunk, None)
+            for start in range(0, len(fetch), MOST):
+                epoch.take_run(Run.of(fetch[start : start + MOST]), None)
             epoch.fold()
 
     rounds = []

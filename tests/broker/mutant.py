@@ -32,7 +32,7 @@ from ldp_kafka.runtime.stages import perturb as edge
 from ldp_kafka.runtime.stages.panes import PaneOf
 from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
-from ldp_kafka.runtime.worker.driver import chunks
+from ldp_kafka.runtime.worker.transport.consumer import Consumer
 
 
 def floating(at):
@@ -251,16 +251,15 @@ def stop_at(place: Path) -> None:
 
 def lose_at(place: Path) -> None:
     """Throw a fetch away."""
-    chunked = chunks.ChunkConsumer._getmany
+    hand_over = Consumer._hand_over
 
-    async def losing(self, *what, **how):
-        found = await chunked(self, *what, **how)
-        if found and place.exists():  # noqa: ASYNC240
-            place.unlink()  # noqa: ASYNC240
-            return {}
-        return found
+    def losing(self, found, generation) -> int:
+        if not place.exists():
+            return hand_over(self, found, generation)
+        place.unlink()
+        return 1
 
-    chunks.ChunkConsumer._getmany = losing
+    Consumer._hand_over = losing
 
 
 def slow_down(seconds: float) -> None:

@@ -97,7 +97,7 @@ def test_workers_whose_tokens_expire(bearer, flow, signed):
     time.sleep(LIFETIME)
     bearer.issuer.away = set()
     while not (
-        {("collector", LIBRDKAFKA), ("collector", OURS)} <= {*bearer.issuer.issued}
+        ("collector", LIBRDKAFKA) in bearer.issuer.issued
         and len(signed.read_text().splitlines()) > before
     ):
         assert time.time() < until, bearer.issuer.issued

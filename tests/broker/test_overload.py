@@ -29,8 +29,8 @@ USERS = 2000
 # LEAST: events a second, or too few would wait to see them
 SECONDS, TIMES, LEAST = depth(20, 60), 10, 30_000
 RUNS, RESTS = 0.0125, 0.375  # seconds
-# bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust, aiokafka and
-# librdkafka some thousands each in buffers
+# bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust and librdkafka
+# hold some thousands each in buffers
 GROWTH = 48 * 2**20
 # bytes at least that a message takes in a worker's memory: its value, the client's record of it,
 # its offset and its time

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
-from ldp_kafka.runtime.kafka.admin import Config
+from ldp_kafka.runtime.kafka.admin import Config, extents
 from ldp_kafka.runtime.kafka.reader import Spans, read_records
 from ldp_kafka.runtime.recovery.checkpoints import META
 
-__all__ = ["compacted", "key_bytes", "newest_metas"]
+__all__ = ["compacted", "key_bytes", "newest_metas", "since"]
 
 # records at the end of a changelog that are looked at first: a snapshot ends with its meta, unless
 # it has tombstones to write
@@ -18,16 +19,24 @@ DEEPER = 16  # times as many are looked at next, where no meta was among them
 
 def compacted(config: Config, topic: str) -> dict[str, bytes]:
     """What a changelog holds: the last value of each key, without those that were deleted."""
-    held: dict[str, bytes] = {}
-    for record in read_records(config, topic):
-        if record.key is None:
-            continue
-        name = _name(record.key)
-        if record.value is None:
-            held.pop(name, None)
-        else:
-            held[name] = record.value
-    return held
+    held = _newest(config, topic, None)
+    return {name: value for name, value in held.items() if value is not None}
+
+
+def since(
+    config: Config, topic: str, begins: Mapping[int, int]
+) -> tuple[dict[str, bytes | None], dict[int, int]]:
+    """What was written into these partitions from these offsets on: the last value of each key,
+    None where it was deleted; and where each partition ends.
+    """
+    held = extents(config, topic, sorted(begins))
+    within = {number: (max(first, begins[number]), end) for number, (first, end) in held.items()}
+    return _newest(config, topic, within), {number: end for number, (_, end) in held.items()}
+
+
+def _newest(config: Config, topic: str, within: Spans | None) -> dict[str, bytes | None]:
+    records = read_records(config, topic, within)
+    return {_name(each.key): each.value for each in records if each.key is not None}
 
 
 def newest_metas(config: Config, topic: str, within: Spans) -> dict[int, dict[str, bytes]]:

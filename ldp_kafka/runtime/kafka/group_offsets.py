@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extent, extents
 from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
-from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas
+from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas, since
 from ldp_kafka.runtime.kafka.presence import Question
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
@@ -201,6 +201,12 @@ class GroupOffsets:
     def table(self, spec: Agent) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
+
+    def since(
+        self, spec: Agent, begins: Mapping[int, int]
+    ) -> tuple[dict[str, bytes | None], dict[int, int]]:
+        """What an agent's changelog holds from these offsets on, see `changelog.since`."""
+        return since(self._own, self._topology.changelog(self._role, spec.name), begins)
 
     def lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Of each of these partitions, messages that are not folded and acknowledged.

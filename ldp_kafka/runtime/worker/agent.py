@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from ldp_kafka.runtime.kafka.changelog import key_bytes
-from ldp_kafka.runtime.kafka.presence import UnansweredError
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import PART, Epoch, Limits
@@ -18,9 +17,8 @@ from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.driver.chunks import messages_of, pause_of
 from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.threads import in_thread
+from ldp_kafka.runtime.worker.threads import answered
 from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Agent", "Changelog", "Host"]
@@ -134,7 +132,7 @@ class Agent:
     ) -> None:
         self.host, self.spec, self.stage, self.changelog = host, spec, stage, changelog
         self.epochs: dict[int, Epoch[Any]] = {}
-        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._timers: dict[int, asyncio.Handle] = {}
         self._over = False
         """Whether its last snapshots are being written: nothing is begun any more."""
         app = host.app
@@ -183,7 +181,7 @@ class Agent:
         epoch = self.epochs.get(partition)
         if epoch is None and (epoch := await self._begun(partition)) is None:
             return
-        messages = messages_of(event)
+        messages = event.message.take()
         start = 0
         while start < len(messages):
             if start:
@@ -198,8 +196,8 @@ class Agent:
             if epoch.due:
                 await epoch.save()
         if epoch.waiting and partition not in self._timers:
-            later = asyncio.get_running_loop().call_later
-            self._timers[partition] = later(pause_of(event), self._fold_waiting, partition)
+            soon = asyncio.get_running_loop().call_soon
+            self._timers[partition] = soon(self._fold_waiting, partition)
 
     async def _open(self) -> None:
         """Until brokers are there, and take what is folded."""
@@ -235,14 +233,16 @@ class Agent:
             place = self.spec.topic, partition
             return rebalance == self.host.app.rebalancing_count and place in self.host.assigned()
 
-        found = await self._answer(f"where {self.spec.topic} {partition} stands", facts, ours)
+        found = await answered(
+            self.host, f"where {self.spec.topic} {partition} stands", facts, ours
+        )
         if found is None:
             return None
         try:
             made = self.begin(stage, found, _needed)
         except _NeededError:
             whole = partial(self.host.changelog, self.spec)
-            held = await self._answer(f"the changelog of {self.spec.name}", whole, ours)
+            held = await answered(self.host, f"the changelog of {self.spec.name}", whole, ours)
             if held is None:
                 return None
             made = self.begin(stage, found, lambda: held)
@@ -250,20 +250,6 @@ class Agent:
         self.host.diary.recovered(self.spec.topic, partition, users, made.offset, seconds)
         self.epochs[partition] = made
         return made
-
-    async def _answer(
-        self, about: str, question: Callable[[], Any], wanted: Callable[[], bool]
-    ) -> Any:
-        """What a broker says, however long it is away; None where nobody wants to know any more."""
-        while wanted():
-            try:
-                answer = await in_thread(partial(self.host.ask, about, question))
-            except UnansweredError:
-                await asyncio.sleep(AGAIN)
-            else:
-                return answer if wanted() else None
-        self.host.forget(about)
-        return None
 
     def begin(
         self, stage: Stage[Any], facts: Facts, changelog: Callable[[], Mapping[str, bytes]]

@@ -37,17 +37,17 @@ from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.driver.app import App
-from ldp_kafka.runtime.worker.driver.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
-from ldp_kafka.runtime.worker.guard import guard
 from ldp_kafka.runtime.worker.probes import Assignment, Probes
-from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
+from ldp_kafka.runtime.worker.process import GOODBYE, Process, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.signals import ignored
+from ldp_kafka.runtime.worker.threads import answered
+from ldp_kafka.runtime.worker.transport.app import App
+from ldp_kafka.runtime.worker.transport.messages import MOST
 from ldp_kafka.runtime.worker.watch import Watch, idle_after
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import COLLECTOR, EDGE
@@ -98,6 +98,7 @@ class Worker:
         )
         self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
         self.app.given = self.given
+        self.app.tables.read = self.read
         self.app.ready = lambda: self.diary.ready(sum(len(a.table.data) for a in self.agents))
         self.reason = "told to end"
         """Why it ends, where it ends in order."""
@@ -121,7 +122,7 @@ class Worker:
             clock_ms=topology.input.slot_ms if topology.input.clock else None,
             until_idle=until_idle,
             stop=self.stop,
-            recovering=lambda: self.app.recovering is not None,
+            recovering=lambda: self.app.tables.stands is Assignment.RECOVERING,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
             looked=self.probes.looked,
             presence=self.presence,
@@ -132,7 +133,7 @@ class Worker:
         """Whether releases of a crowd are among what it writes."""
         self.copying = tuple(self._copying(sides))
         self.last_saved = 0.0
-        self.probes.assignment = lambda: self.app.stands
+        self.probes.assignment = lambda: self.app.tables.stands
         self.probes.partitions = lambda: len(self.assigned())
         self.backlog = Backlog(self.offsets, self.holds, metrics, self.presence)
         self.app.timer(1.0)(self.watch.look)
@@ -151,28 +152,22 @@ class Worker:
             yield Forwarder(topology, forward, collector, edge, counted=metrics.add, failed=end)
 
     def _faust(self, side: Side, specs: Sequence[Spec]) -> App:
-        session = self.topology.runtime.session_timeout_ms / 1000
-        reads = consumers()
         return App(
             self.role.group,
-            partitions={topic.name: topic.partitions for topic in self.topology.flow.topics},
-            folded={spec.topic for spec in specs},
-            read_committed=any(spec.gaps for spec in specs),
-            connect_ms=side.connect_ms,
-            consumers=reads,
-            **side.faust(),
+            config=side.member(
+                self.role.group,
+                session_ms=self.topology.runtime.session_timeout_ms,
+                read_committed=any(spec.gaps for spec in specs),
+            ),
+            sources={spec.name: spec.topic for spec in specs},
             web_enabled=False,
             store="memory://",
             topic_allow_declare=False,
             topic_disable_leader=True,
             topic_replication_factor=1,
             stream_wait_empty=False,
-            stream_buffer_maxsize=reads.buffer,
             table_cleanup_interval=1e9,
-            broker_session_timeout=session,
-            broker_heartbeat_interval=min(3.0, session / 10),
             broker_commit_interval=0.5,
-            broker_max_poll_records=None,  # `fetches` takes each whole
             # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over
             # all of this
             env={},
@@ -191,7 +186,14 @@ class Worker:
     def given(self, assigned: Collection[Any]) -> None:
         """Partitions were assigned, of its logs and of its tables."""
         folded = self.app.folded
+        self.probes.assigned()
         self.diary.assigned((at.topic, at.partition) for at in assigned if at.topic in folded)
+
+    async def read(self, table: str, begins: Mapping[int, int], wanted: Callable[[], bool]) -> Any:
+        """See `transport.tables.Tables.read`."""
+        [spec] = [spec for spec in self.role.agents if spec.name == table]
+        since = partial(self.offsets.since, spec, begins)
+        return await answered(self.presence, f"the state of {table}", since, wanted)
 
     def lost(self) -> None:
         """While it ends, its partitions are given out anew."""
@@ -208,7 +210,7 @@ class Worker:
 
     def holds(self) -> set[Place]:
         """The same, from any thread; none while they are being given out."""
-        stands = self.app.stands
+        stands = self.app.tables.stands
         return self.assigned() if stands in (Assignment.RECOVERING, Assignment.RECOVERED) else set()
 
     def delivered(self, place: Place) -> None:
@@ -269,6 +271,8 @@ class Worker:
         self.producers.poll()
 
     def revoked(self) -> None:
+        self.probes.revoked()
+        self.diary.revoked()
         self.metrics.revoked()
 
     # the process
@@ -327,8 +331,6 @@ class Worker:
         self.process.spinner = None  # it would hide the cursor
         logs.hush()
         self.process.saved = lambda: self.last_saved
-        self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
-        guard(self.app, self.presence)
         self.process.begun = self.probes.beat
         self.process.ending = self.told_to_end
         self.backlog.start()
@@ -343,12 +345,10 @@ class Worker:
             crash = self.process.crash_reason or self.app.crash_reason or stop.__context__
             if self.process.finished:
                 return 0
-            if stop.code and (lacking := forbidden(crash)):
-                end(lacking)
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
             if stop.code:
-                self.reason = f"Faust's client gave up: {crash and said(crash)}"
+                self.reason = f"Faust gave up: {crash and said(crash)}"
             return RETRY if stop.code else 0
         finally:
             ignored()

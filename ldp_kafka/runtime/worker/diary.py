@@ -44,6 +44,7 @@ class Diary:
     ) -> None:
         self.log, self._clock = Log(topology, role), clock
         self._begun, self._given = clock(), clock()
+        self._has: list[Place] = []
         self._tables = 0.0
         """Seconds that the tables of the newest assignment took."""
         self._released = False
@@ -54,12 +55,15 @@ class Diary:
 
     def assigned(self, places: Iterable[Place]) -> None:
         """The worker has these partitions, and no others."""
-        self._given = self._clock()
-        found: dict[str, list[int]] = defaultdict(list)
-        for topic, number in sorted(places):
-            found[topic].append(number)
+        self._given, self._has = self._clock(), sorted(places)
         self._idle.clear()
-        self.log.say(Event.ASSIGNED, partitions=dict(found))
+        self.log.say(Event.ASSIGNED, partitions=_by_topic(self._has))
+
+    def revoked(self) -> None:
+        """The worker has no partitions any more. Every agent says so: it is said once."""
+        if self._has:
+            self.log.say(Event.REVOKED, partitions=_by_topic(self._has))
+        self._has = []
 
     def ready(self, records: int) -> None:
         """The tables of its partitions are there, with so many records."""
@@ -153,6 +157,13 @@ class Diary:
 
     def _counted(self, event: Event, seconds: float, more: Mapping[str, Any]) -> None:
         self.log.say(event, **more, seconds=_seconds(seconds))
+
+
+def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for topic, number in places:
+        found[topic].append(number)
+    return dict(found)
 
 
 def _seconds(exact: float) -> float:

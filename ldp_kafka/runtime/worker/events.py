@@ -68,6 +68,12 @@ class Event(Enum):
         "Its group has given it these partitions, in place of all that it had.",
         {"partitions": "by topic"},
     )
+    REVOKED = Kind(
+        "revoked",
+        logging.DEBUG,
+        "Its group takes all its partitions back, to give them out anew.",
+        {"partitions": "by topic"},
+    )
     READY = Kind(
         "ready",
         logging.INFO,
@@ -203,8 +209,7 @@ class Event(Enum):
     LOG = Kind(
         "log",
         logging.WARNING,
-        "What Faust, aiokafka, librdkafka and others say, from warnings on; with `-v` also what"
-        " aiokafka notes of its group.",
+        "What Faust, librdkafka and others say, from warnings on.",
         {
             "logger": "whose",
             "message": "its first 500 characters, without bytes and without reprs",

@@ -1,6 +1,6 @@
 """A worker's log: one line each on standard error, as JSON or as text.
 
-Our own lines are `events.Event`s; what Faust, its client, librdkafka and Python log goes the same
+Our own lines are `events.Event`s; what Faust, librdkafka and Python log goes the same
 way, without values (`foreign`) and not too often (`rates`). Nothing is written before `writing`,
 and a process that has none says what ends it in plain words (`exits`).
 """
@@ -44,10 +44,6 @@ EVENTS = "ldp_kafka.events"
 """The logger of our own lines."""
 LIBRDKAFKA = logging.getLogger("librdkafka")
 """What clients of librdkafka are given to write to, when they are polled."""
-# A rebalance is no warning, nor a snapshot that takes longer than its timer. What the client notes
-# of its group is what -v is for; Faust's notes say which of its services starts and stops.
-LEVELS = {"aiokafka": (logging.ERROR, logging.INFO), "mode.timers": (logging.ERROR, logging.ERROR)}
-"""By logger: usually, and with ``-v``. All others: from warnings on."""
 _PATIENCE = 0.5  # seconds to wait for another thread's line, at the end
 
 
@@ -241,7 +237,7 @@ def writing(
     ----------
     log_format : one of `FORMATS`
     topology, role : their names; the role is empty in the parent of all roles
-    verbose : snapshots too, what the client notes of its group, and the way to every error
+    verbose : snapshots and revocations too, and the way to every error
     """
     global _writer  # noqa: PLW0603 - a process has one standard error
     before, _writer = _writer, Writer(log_format, topology, role, verbose=verbose)
@@ -274,9 +270,8 @@ def _of_thread(given: threading.ExceptHookArgs) -> None:
 
 
 def hush() -> None:
-    """Have nobody say what is no news."""
-    for name, (usual, loud) in LEVELS.items():
-        logging.getLogger(name).setLevel(loud if verbose() else usual)
+    """Have nobody say what is no news: that a snapshot takes longer than its timer."""
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)
 
 
 def verbose() -> bool:

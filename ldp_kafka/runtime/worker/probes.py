@@ -4,9 +4,9 @@
 rules, `LIVE` and `READY`, of which the first that holds decides. An answer is a yes or no and why,
 in one line: counts of partitions and seconds, never a value.
 
-A recovery or a partition that stands still ends the worker by itself (`guard.guard`,
-`watch.Watch`). Nobody inside sees that the loop hangs in which all of them run, or that the watch
-does not look any more: that is what `/live` is for.
+A partition that stands still ends the worker by itself (`watch.Watch`). Nobody inside sees that the
+loop hangs, that the watch does not look any more, or that the group never gives the worker
+anything: that is what `/live` is for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = ["LIVE", "READY", "Answer", "Assignment", "Facts", "Probes", "Rule", "
 BEAT = 1.0  # seconds between two turns of the loop that are noted
 STUCK = 120.0  # seconds: a fold that closes a window of 10,000 streams takes some of them
 START = 600.0  # seconds for reading what earlier workers have kept
+JOIN = 600.0  # seconds for joining a group: workers of an older release keep newer ones out of it
 
 
 class Assignment(Enum):
@@ -42,6 +43,8 @@ class Facts(NamedTuple):
     turned : since its loop has turned, or the broker answered again, whichever is less; None: it
         has not begun
     looked : the same of the watch's last look, or of the loop's beginning
+    joining : since the group has taken all partitions back, or the process began, or the broker
+        answered again, whichever is less; 0 where the group has given it any, or none
     silent : for which the broker has left questions unanswered; None: it answers
     assignment : of the consumer group
     partitions : that it has
@@ -51,6 +54,7 @@ class Facts(NamedTuple):
     age: float = 0.0
     turned: float | None = 0.0
     looked: float = 0.0
+    joining: float = 0.0
     silent: float | None = None
     assignment: Assignment = Assignment.RECOVERED
     partitions: int = 1
@@ -90,7 +94,12 @@ LIVE = (
         False,
         lambda f: f"its loop has not turned for {f.turned:.0f} s",
     ),
-    # none of Faust's timers runs in the first recovery, which has its own guard
+    Rule(
+        lambda f: f.joining > JOIN,
+        False,
+        lambda f: f"its consumer group has not assigned anything for {f.joining:.0f} s",
+    ),
+    # none of Faust's timers runs before the first state is read
     Rule(
         lambda f: f.looked > STUCK and f.assignment is Assignment.RECOVERED,
         False,
@@ -149,6 +158,7 @@ class Probes:
         self._turned: float | None = None
         self._looked = self._begun
         self._silent: float | None = None
+        self._joining: float | None = self._begun
         self._ending = False
         self.assignment: Callable[[], Assignment] = lambda: Assignment.NONE
         """Where the worker stands; may be asked from any thread."""
@@ -175,6 +185,14 @@ class Probes:
         """The watch has looked to its end."""
         self._looked = self._clock()
 
+    def assigned(self) -> None:
+        """The group has given it partitions, or none."""
+        self._joining = None
+
+    def revoked(self) -> None:
+        """The group has taken all of them back."""
+        self._joining = self._clock()
+
     def silent(self) -> None:
         """The broker did not answer."""
         self._silent = self._clock() if self._silent is None else self._silent
@@ -191,12 +209,14 @@ class Probes:
     def facts(self) -> Facts:
         """What is known now."""
         now = self._clock()
-        turned, silent, assignment = self._turned, self._silent, self.assignment()
+        turned, silent, joining = self._turned, self._silent, self._joining
+        assignment = self.assignment()
         given = assignment in (Assignment.RECOVERING, Assignment.RECOVERED)
         return Facts(
             age=now - self._begun,
             turned=None if turned is None else now - max(turned, self._answered),
             looked=now - max(self._looked, self._answered),
+            joining=0.0 if joining is None else now - max(joining, self._answered),
             silent=None if silent is None else now - silent,
             assignment=assignment,
             partitions=self.partitions() if given else 0,

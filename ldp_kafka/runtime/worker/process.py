@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable
 
 import faust
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import end, leave, standing
 from ldp_kafka.runtime.worker.foreign import chain
 
-__all__ = ["Process", "forbidden", "passing"]
+__all__ = ["Process", "passing"]
 
-CLIENT = "aiokafka"  # Faust's client
-_LACKING = {"TopicAuthorizationFailedError": "topic", "GroupAuthorizationFailedError": "group"}
 LOOK = 0.1  # seconds between two looks at how far the end has come
 GOODBYE = 5.0  # seconds for leaving the group once all is saved
 LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
@@ -32,8 +29,6 @@ class Process(faust.Worker):  # type: ignore[misc]
 
     saved: Callable[[], float] = staticmethod(lambda: 0.0)
     """When the last snapshot was written."""
-    crash: Callable[[], BaseException | None] = staticmethod(lambda: None)
-    """What it crashed with, if it did."""
     ending: Callable[[], None] = staticmethod(lambda: None)
     """Is told once that it ends."""
     begun: Callable[[], None] = staticmethod(lambda: None)
@@ -45,8 +40,6 @@ class Process(faust.Worker):  # type: ignore[misc]
         await super().on_first_start()
 
     async def stop(self) -> None:
-        if lacking := forbidden(self.crash()):
-            end(lacking)  # nothing that is to be written in order would be taken
         if self._leaving is None:
             self._leaving = threading.Event()
             self.ending()
@@ -77,8 +70,7 @@ class Process(faust.Worker):  # type: ignore[misc]
                 leave(f"all is saved, but its group was not told within {GOODBYE:g} s")
             if now - max(begin, self.saved()) >= LEAVE:
                 text = f"ending in order came to nothing for {LEAVE:g} s: ended at once"
-                late = BrokerError(f"{text}; it waited here:{standing()}")
-                end(forbidden(self.crash()) or late)
+                end(BrokerError(f"{text}; it waited here:{standing()}"))
 
     def left(self) -> None:
         """It has ended."""
@@ -87,29 +79,7 @@ class Process(faust.Worker):  # type: ignore[misc]
 
 
 def passing(crash: BaseException | None) -> bool:
-    """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that
-    is gone just then: another start may help. Else somebody has to look at it.
+    """Whether a crash of Faust's came of the system, or of waiting: another start may help. Else
+    somebody has to look at it.
     """
-    return any(
-        isinstance(each, (OSError, TimeoutError))
-        or any(
-            frame.f_globals.get("__name__", "").startswith(CLIENT)
-            for frame, _ in traceback.walk_tb(each.__traceback__)
-        )
-        for each in chain(crash)
-    )
-
-
-def forbidden(crash: BaseException | None) -> ConfigurationError | None:
-    """What to say of a crash that came of a right that is missing, or was taken away: another start
-    would come to the same. None for any other.
-    """
-    for each in chain(crash):
-        kind = _LACKING.get(type(each).__name__)
-        if kind is not None:
-            names = " ".join(str(name) for name in each.args)
-            return ConfigurationError(
-                f"this login may not READ {kind} {names}; `ldp-kafka topics TOPOLOGY --acls` says"
-                " what it needs"
-            )
-    return None
+    return any(isinstance(each, OSError) for each in chain(crash))

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-import faust
-
-from ldp_kafka.runtime.kafka.client_options import connect_ms, reconnects
+from ldp_kafka.runtime.kafka.client_options import check_options, reconnects
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
-from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
-from ldp_kafka.runtime.worker.token_provider import TokenProvider, without_answers
+from ldp_kafka.runtime.worker.token_provider import without_answers
 from ldp_kafka.topology import KafkaSide
 
 __all__ = ["Side"]
 
 LIBRDKAFKA.addFilter(without_answers)
 
+# as long as a loop may stand still (`probes.STUCK`): callbacks of the group wait for it in a poll
+MAX_POLL_MS = 120_000
+
 
 class Side:
-    """One Kafka cluster as one role sees it: how both of our clients connect.
+    """One Kafka cluster as one role sees it: how our clients connect.
 
     Parameters
     ----------
     kafka : the topology's section
     bootstrap : addresses, separated by commas
+
+    Raises
+    ------
+    ConfigurationError : see `client_options.check_options`
     """
 
     def __init__(self, kafka: KafkaSide, bootstrap: str) -> None:
+        check_options(kafka.client)
         self.bootstrap = bootstrap
-        self.security = security(kafka.client)
-        self.connect_ms = connect_ms(kafka.client)
         self.config: dict[str, Any] = {
             **reconnects(kafka.client),
             **for_librdkafka(kafka.client),
@@ -47,22 +51,34 @@ class Side:
         config = {name: value for name, value in self.config.items() if name != "logger"}
         return config if "debug" in config else {**config, "log_level": 0}
 
-    def faust(self) -> dict[str, Any]:
-        """What Faust's App takes to connect."""
-        known = self.security
-        addresses = [address.strip() for address in self.bootstrap.split(",")]
-        settings: dict[str, Any] = {"broker": [f"kafka://{address}" for address in addresses]}
-        if known.tokens is not None:
-            settings["broker_credentials"] = faust.OAuthCredentials(
-                oauth_cb=TokenProvider(known.tokens, known.extensions), ssl_context=known.context
-            )
-        elif known.protocol.startswith("SASL"):
-            settings["broker_credentials"] = faust.SASLCredentials(
-                username=known.username,
-                password=known.password,
-                ssl_context=known.context,
-                mechanism=known.mechanism,
-            )
-        elif known.context is not None:
-            settings["broker_credentials"] = faust.SSLCredentials(known.context)
-        return settings
+    def member(self, group: str, *, session_ms: int, read_committed: bool) -> dict[str, Any]:
+        """Settings of a client that joins a consumer group. What the topology says of fetches wins.
+
+        Parameters
+        ----------
+        session_ms : without a heartbeat, after which the group takes the partitions away
+        read_committed : leave out what a foreign producer's transaction took back
+        """
+        return {
+            "queued.max.messages.kbytes": 8_192,
+            "queued.min.messages": 20_000,
+            "fetch.queue.backoff.ms": 10,
+            # A broker that has just started may not know all partitions of a topic. The group's
+            # leader gives out the others when it has asked again
+            "topic.metadata.refresh.interval.ms": 15_000,
+            **self.config,
+            # `range` sorts members by their ids, which a broker begins with the client's. So who
+            # came first keeps the first partitions when another one joins
+            "client.id": f"{time.time_ns():020d}",
+            "group.id": group,
+            "group.protocol": "classic",
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": min(3000, session_ms // 10),
+            "max.poll.interval.ms": max(MAX_POLL_MS, session_ms),
+            "partition.assignment.strategy": "range",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": False,
+            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        }

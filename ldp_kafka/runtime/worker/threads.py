@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
-__all__ = ["in_thread"]
+from ldp_kafka.runtime.kafka.presence import UnansweredError
+
+__all__ = ["answered", "in_thread"]
+
+AGAIN = 0.05  # seconds until a broker that did not answer is asked again
 
 _Answer = TypeVar("_Answer")
+
+
+class Asked(Protocol):
+    """What asks brokers, such as `presence.Presence`."""
+
+    def ask(self, about: str, question: Callable[[], _Answer], /) -> _Answer: ...
+    def forget(self, about: str) -> None: ...
 
 
 async def in_thread(work: Callable[[], _Answer]) -> _Answer:
     """Do it in a thread: the loop goes on."""
     return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+async def answered(
+    asked: Asked, about: str, question: Callable[[], _Answer], wanted: Callable[[], bool]
+) -> _Answer | None:
+    """What a broker says, however long it is away; None where nobody wants to know any more."""
+    while wanted():
+        try:
+            answer = await in_thread(partial(asked.ask, about, question))
+        except UnansweredError:
+            await asyncio.sleep(AGAIN)
+        else:
+            return answer if wanted() else None
+    asked.forget(about)
+    return None

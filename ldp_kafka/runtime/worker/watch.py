@@ -46,8 +46,8 @@ class Watch:
     idle_ms : after which a partition gets a tick, where its agent's log gets any; None: never
     until_idle : seconds without anything to read after which the worker ends; None: it goes on
     stop : ends the worker in order
-    recovering : whether the tables of an assignment are on their way: nothing is delivered then,
-        however long it takes; `guard.guard` looks whether it goes on
+    recovering : whether the state of an assignment is being read: nothing is delivered then,
+        however long it takes
     idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
     looked : is told of each look that has come to its end
     presence : whether the brokers are there, and its clock for what should have been delivered

@@ -39,7 +39,6 @@ from ldp_kafka.runtime.kafka.setup import resolve
 from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.worker import app as worker
 from ldp_kafka.runtime.worker.exits import RETRY, end, standing
-from ldp_kafka.runtime.worker.guard import guard
 from ldp_kafka.runtime.worker.process import passing
 from ldp_kafka.topology import Topology
 from tests.broker.mutant import break_it, kill_between
@@ -115,7 +114,6 @@ def work(topology: Topology) -> int:
     )
     for beside in others:
         beside.presence.start()
-        guard(beside.app, beside.presence)
     process = worker.Process
     # what the last one's `main`, which forwards too, makes of its app
     worker.Process = lambda app, **more: process(app, *map(Beside, others), **more)

@@ -9,6 +9,7 @@ import json
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 from faust.types import TP
 
@@ -21,12 +22,13 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Stall
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker import agent as room
-from ldp_kafka.runtime.worker import logs
+from ldp_kafka.runtime.worker import logs, threads
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.driver.chunks import ChunkMessage, chunks
+from ldp_kafka.runtime.worker.transport.messages import Batch
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -211,7 +213,7 @@ def test_an_epoch_begins_when_the_broker_says_where_it_stands(monkeypatch, moves
     """However long that takes; where the partition is given out anew meanwhile, none begins: what
     came of it is delivered again.
     """
-    monkeypatch.setattr(room, "AGAIN", 0.0)
+    monkeypatch.setattr(threads, "AGAIN", 0.0)
     made, asked = agent((None, 0, 9, False)), []
 
     def ask(about, question):
@@ -244,7 +246,7 @@ def test_nothing_is_folded_while_brokers_are_away(monkeypatch):
         epoch = await made._begun(0)
         host.open = False
         epoch.take(Message(0, 1_760_000_040_000, EVENT), None)
-        taking = asyncio.create_task(made.take(chunk_event(1, 9)))
+        taking = asyncio.create_task(made.take(batch_event(1, 9)))
         made._fold_waiting(0)
         monkeypatch.setattr(type(epoch), "overdue", True)
         await made._keep()
@@ -303,13 +305,11 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
     assert done == [0, 1]
 
 
-def chunk_event(first, count):
-    """An event of Faust's with a chunk of consecutive messages."""
-    records = [
-        SimpleNamespace(offset=offset, timestamp=1_760_000_040_000, value=EVENT)
-        for offset in range(first, first + count)
-    ]
-    return SimpleNamespace(message=ChunkMessage.of(TP("t", 0), *chunks(records), 1), value=None)
+def batch_event(first, count):
+    """An event of Faust's with a batch of consecutive messages."""
+    run = Run(np.arange(first, first + count), np.full(count, 1_760_000_040_000), [EVENT] * count)
+    message = Batch(TP("t", 0), run, 1, lambda: None)
+    return SimpleNamespace(message=message, value=None)
 
 
 def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
@@ -336,14 +336,14 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
         epoch = made.epochs[0] = await made._begun(0)
         now = epoch.clock()
         epoch.clock = lambda: now  # a snapshot takes no time: one is due when so much is folded
-        await made.take(chunk_event(0, 10))
+        await made.take(batch_event(0, 10))
         assert (epoch.next_offset, folds, kept, acknowledged) == (10, [2, 5, 8], [5], [])
-        await made.take(chunk_event(10, 2))
+        await made.take(batch_event(10, 2))
         assert (folds, kept, acknowledged) == ([2, 5, 8, 11], [5, 11], [(9, 11), (11, 11)])
-        await made.take(chunk_event(8, 6))  # delivered again, and two new ones
+        await made.take(batch_event(8, 6))  # delivered again, and two new ones
         await epoch.save()
         assert (kept, acknowledged[2:]) == ([5, 11, 13], [(13, 13)])
-        await made.take(chunk_event(16, 2))  # two are missing
+        await made.take(batch_event(16, 2))  # two are missing
         await epoch.save()
         assert (epoch.next_offset, len(acknowledged)) == (14, 3)
 
@@ -362,7 +362,7 @@ def test_a_chunk_whose_folds_take_minutes_does_not_stand_still():
         host.limits = Limits(run=3)
         host.send = lambda *_: seconds.append(seconds.pop() + 25)  # a fold takes so long
         made.epochs[0] = await made._begun(0)
-        taking = asyncio.create_task(made.take(chunk_event(0, 30)))
+        taking = asyncio.create_task(made.take(batch_event(0, 30)))
         while not taking.done():
             await asyncio.sleep(0)
             stall.look({(made.spec.topic, 0): 30}, (), seconds[0])
@@ -380,7 +380,7 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
         made.host.send = lambda *_: folds.append(epoch.offset)
         made.host.limits = Limits(run=3)
         epoch = made.epochs[0] = await made._begun(0)
-        taking = asyncio.create_task(made.take(chunk_event(0, 10)))
+        taking = asyncio.create_task(made.take(batch_event(0, 10)))
         await asyncio.sleep(0)
         made._end({0})
         await taking
@@ -436,13 +436,13 @@ def test_what_an_agent_holds_is_not_folded_behind_its_end(slow):
         host.limits = Limits(run=3, snapshot_messages=3, snapshot_seconds=0.0)
         host.put = put
         epoch = await made._begun(0)
-        taking = asyncio.create_task(made.take(chunk_event(0, 30)))
+        taking = asyncio.create_task(made.take(batch_event(0, 30)))
         await begun.wait()
         keeping = asyncio.create_task(made.keep())
         await made.down(None)
         done = len(folds), len(puts)
         await asyncio.gather(taking, keeping)
-        await made.take(chunk_event(30, 3))
+        await made.take(batch_event(30, 3))
         await made.keep()
         made._fold_waiting(0)
         assert (len(folds), len(puts)) == done

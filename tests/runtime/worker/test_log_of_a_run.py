@@ -167,11 +167,10 @@ def test_the_lines_say_what_was(run):
         assert (end["code"], end["reason"]) == (0, "told to end")
 
 
-def test_who_asks_hears_of_the_group(run):
-    """aiokafka's word for an assignment; nothing of Faust's services."""
+def test_nobody_hears_of_services(run):
+    """Faust notes which of its services starts and stops; not even -v wants that."""
     _, _, found = run
     loggers = {line["logger"] for line in found if line["event"] == "log"}
-    assert "aiokafka.consumer.group_coordinator" in loggers
     assert not {name for name in loggers if name.startswith(("mode", "faust", "ldp_kafka"))}
 
 
@@ -192,7 +191,7 @@ def test_standard_output_says_where_the_metrics_are(run):
 
 
 def test_a_broker_that_goes_away_is_an_outage_and_no_flood(tmp_path):
-    """Both clients say so, some hundred times: of each kind three lines, and how many more."""
+    """Clients say so, some hundred times: of each kind three lines, and how many more."""
     log = tmp_path / "log"
 
     def events():
@@ -205,7 +204,7 @@ def test_a_broker_that_goes_away_is_an_outage_and_no_flood(tmp_path):
     try:
         until(lambda: "outage" in events())
         until(lambda: any(line.get("logger") == "librdkafka" for line in lines(log)))
-        time.sleep(3)
+        time.sleep(6)
         process.send_signal(signal.SIGTERM)
         code = process.wait(40)
     finally:
@@ -222,7 +221,7 @@ def test_a_broker_that_goes_away_is_an_outage_and_no_flood(tmp_path):
     assert (found[-1]["event"], found[-1]["code"]) == ("end", code)
     others = [line for line in found if line["event"] == "log"]
     kinds = Counter((line["logger"], shape(line["message"])) for line in others)
-    assert {"librdkafka", "aiokafka"} <= {logger for logger, _ in kinds}
+    assert "librdkafka" in {logger for logger, _ in kinds}
     assert max(kinds.values()) == MOST
     assert sum(line["count"] for line in found if line["event"] == "repeated") > 50
     assert not any("frames" in line for line in found)

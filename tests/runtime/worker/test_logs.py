@@ -40,7 +40,7 @@ FIELDS = {
     "reason": "the broker did not\nconfirm",
     "code": 75,
     "frames": ["app.py:3 in main"],
-    "logger": "aiokafka",
+    "logger": "librdkafka",
     "error": "ValueError",
     "at": "app.py:3 in main",
     "count": 266,
@@ -129,7 +129,7 @@ def test_a_flood_is_three_lines_and_a_number(capsys):
         for size in range(500):
             message = f"producer buffer full size {size}"
             logging.getLogger("faust").warning(message)
-        logging.getLogger("aiokafka").error("another")
+        logging.getLogger("librdkafka").error("another")
     found = lines(capsys)
     assert [line["event"] for line in found] == ["log"] * 4 + ["repeated"]
     assert (found[-1]["count"], found[-1]["logger"]) == (497, "faust")
@@ -217,13 +217,12 @@ def test_a_log_that_nobody_reads_any_more_ends_nothing(monkeypatch, writing):
 
 
 def test_who_is_hushed(writing):
-    """aiokafka's warnings are of every rebalance; with -v they are wanted."""
-    logs.hush()
-    assert logging.getLogger("aiokafka.consumer").getEffectiveLevel() == logging.ERROR
-    with logs.writing("json", "t", "perturb", verbose=True):
-        logs.hush()
-        assert logging.getLogger("aiokafka.consumer").getEffectiveLevel() == logging.INFO
-    logs.hush()
+    """Faust's timers, whose warnings are of every long snapshot; with -v too."""
+    for verbose in (False, True):
+        with logs.writing("json", "t", "perturb", verbose=verbose):
+            logs.hush()
+            assert logging.getLogger("mode.timers").getEffectiveLevel() == logging.ERROR
+            assert logging.getLogger("mode.services").getEffectiveLevel() == logging.WARNING
 
 
 def test_a_log_that_ended_is_gone(capsys):

@@ -20,6 +20,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka.presence import Presence
 from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.probes import (
+    JOIN,
     LIVE,
     READY,
     START,
@@ -33,7 +34,9 @@ from tests.broker.flow import Flow
 
 WORKS = Facts(age=1000.0, turned=0.5, looked=1.0, partitions=2)
 LATE = STUCK + 1
-UNBORN = WORKS._replace(turned=None, looked=3.0, age=3.0, assignment=Assignment.NONE, partitions=0)
+UNBORN = WORKS._replace(
+    turned=None, looked=3.0, joining=3.0, age=3.0, assignment=Assignment.NONE, partitions=0
+)
 
 # facts, /live and its words, /ready and its words
 TABLE = {
@@ -60,6 +63,13 @@ TABLE = {
         "makes progress",
         False,
         "has not assigned partitions yet",
+    ),
+    "is kept out of its group": (
+        WORKS._replace(assignment=Assignment.NONE, partitions=0, joining=JOIN + 1),
+        False,
+        "its consumer group has not assigned anything for 601 s",
+        False,
+        "has not assigned anything",
     ),
     "revoked": (
         WORKS._replace(assignment=Assignment.REVOKED, partitions=0),
@@ -170,20 +180,24 @@ def test_the_facts_are_what_was_noted(clock):
         probes.beat()
 
     asyncio.run(turn())
+    assert probes.facts().joining == 3
+    probes.assigned()
     probes.assignment, probes.partitions = (lambda: Assignment.RECOVERED), (lambda: 2)
     clock.now += 5
-    assert probes.facts() == Facts(8.0, 5.0, 5.0, None, Assignment.RECOVERED, 2, False)
+    assert probes.facts() == Facts(8.0, 5.0, 5.0, 0.0, None, Assignment.RECOVERED, 2, False)
     probes.looked()
     clock.now += 1
+    probes.revoked()
     probes.silent()
     clock.now += 50
     probes.silent()
     found = probes.facts()
-    assert (found.turned, found.looked, found.silent) == (56, 51, 50)
+    assert (found.turned, found.looked, found.joining, found.silent) == (56, 51, 50, 50)
     probes.answered()
     clock.now += 7
     found = probes.facts()
-    assert (found.turned, found.looked, found.silent) == (7, 7, None)  # an outage counts for nobody
+    # an outage counts for nobody
+    assert (found.turned, found.looked, found.joining, found.silent) == (7, 7, 7, None)
     probes.answered()
     clock.now += 1
     assert probes.facts().turned == 8

@@ -1,4 +1,4 @@
-"""Client options about TLS and SASL reach both Kafka clients, or are refused by name."""
+"""Client options about TLS and SASL that cannot work are refused by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import setup
 from ldp_kafka.runtime.kafka.client_options import _INSTEAD, _OF_JAVA, KNOWN, check_options
 from ldp_kafka.runtime.kafka.oauth import METHODS
-from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.topology import loads
 from tests.cases import cases
 
@@ -62,7 +61,7 @@ def test_what_one_client_would_not_get_is_refused():
         with pytest.raises(
             ConfigurationError, match=re.escape(f"kafka.client: {name} reaches one of the two")
         ) as caught:
-            security({**LOGIN, name: "hidden-value"})
+            check_options({**LOGIN, name: "hidden-value"})
         assert "hidden-value" not in str(caught.value)
 
 
@@ -122,43 +121,22 @@ def test_whatever_is_said_to_be_written_is_an_option_of_both():
         {"ssl.endpoint.identification.algorithm": "ldaps"},
         {"ssl.certificate.location": "a.pem"},
         {"ssl.key.location": "a.pem"},
-        {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"},
-        {"security.protocol": "SSL", "ssl.ca.pem": "no certificate"},
     ],
 )
 def test_choices_that_the_clients_do_not_share_are_refused(client):
     with pytest.raises(ConfigurationError, match=r"kafka\.client: ") as caught:
-        security(client)
+        check_options(client)
     assert "secret-word" not in str(caught.value)
 
 
-def test_what_both_have_reaches_the_second_one(tls, monkeypatch):
-    """Authorities from a file, a folder or text; a certificate of its own."""
-    pem = (tls / "ca.pem").read_text()
-    monkeypatch.setattr(
-        "ssl.SSLContext.load_default_certs",
-        lambda *_, **__: pytest.fail("the machine's authorities were taken"),
-    )
-    for given in ({"ssl.ca.location": str(tls / "ca.pem")}, {"ssl.ca.pem": pem}):
-        assert security({**LOGIN, **given}).context.cert_store_stats()["x509_ca"] == 1
-    assert security({**LOGIN, "ssl.ca.location": str(tls)}).context is not None
-    own = {
-        "ssl.certificate.location": str(tls / "server.pem"),
-        "ssl.key.location": str(tls / "server.pem"),
-        "ssl.ca.pem": pem,
-    }
-    assert security({"security.protocol": "SSL", **own}).protocol == "SSL"
-    off = security({**LOGIN, "ssl.ca.pem": pem, "ssl.endpoint.identification.algorithm": "none"})
-    assert not off.context.check_hostname
-    assert off.mechanism == "PLAIN"
-    assert {*LOGIN, *own, "ssl.ca.location", "ssl.endpoint.identification.algorithm"} <= {*KNOWN}
+@cases("client", [{"ssl.ca.location": "/nowhere/ca.pem"}, {"ssl.ca.pem": "no certificate"}])
+def test_files_that_cannot_be_used_are_refused(client):
+    """By the client itself, before anything is asked of a broker."""
+    options = ", ".join(f"{name}: {value}" for name, value in client.items())
+    with pytest.raises(ConfigurationError, match=r"kafka\.client of the "):
+        setup.prepare(loads(TEXT % f"security.protocol: SSL, {options}"))
 
 
 def test_other_options_are_the_clients_own():
     """They are about nobody's security."""
-    assert (
-        security(
-            {"client.id": "x", "socket.timeout.ms": "1000", "broker.address.family": "v4"}
-        ).protocol
-        == "PLAINTEXT"
-    )
+    check_options({"client.id": "x", "socket.timeout.ms": "1000", "broker.address.family": "v4"})
