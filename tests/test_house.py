@@ -65,7 +65,6 @@ FRONT = {"__init__", "__main__", "cli"}
 # Third-party package -> the only files or folders that may import it; what is not here may be
 # imported nowhere but by these.
 ONLY = {
-    "aiokafka": ("runtime/worker/driver", "runtime/worker/token_provider.py"),
     "aws_msk_iam_sasl_signer": ("runtime/kafka/msk.py",),
     "botocore": ("runtime/kafka/msk.py",),
     "click": ("cli", "runtime/demo"),
@@ -86,7 +85,7 @@ ONLY = {
     "yaml": ("topology",),
 }
 LIGHT = {
-    *("faust", "mode", "aiokafka", "confluent_kafka", "prometheus_client", "yaml", "ruamel"),
+    *("faust", "mode", "confluent_kafka", "prometheus_client", "yaml", "ruamel"),
     *("scipy", "pyarrow", "orjson", "jsonschema", "click", "rich", "matplotlib", "pytest"),
     "cryptography",
 }

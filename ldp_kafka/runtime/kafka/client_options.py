@@ -1,8 +1,4 @@
-"""One set of client settings (librdkafka's names) for both Kafka clients.
-
-An option that the second client (aiokafka, below Faust) does not have is refused by its name:
-otherwise only one of the two connections would be secured by it.
-"""
+"""Client settings (librdkafka's names), as far as they are about security."""
 
 from __future__ import annotations
 

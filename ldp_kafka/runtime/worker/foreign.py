@@ -25,7 +25,7 @@ DEEP = 4  # collections in collections
 FIRST_LINE = frozenset({"asyncio", "py.warnings"})
 """Loggers whose further lines are reprs and source text."""
 _BYTES = re.compile(r"""\bb'(?:[^'\\]|\\.)*(?:'|$)|\bb"(?:[^"\\]|\\.)*(?:"|$)""", re.DOTALL)
-_CLIENTS = frozenset({"aiokafka", "confluent_kafka", "cimpl", "kafka"})
+_CLIENTS = frozenset({"confluent_kafka", "cimpl"})
 """Packages whose exceptions' texts are about brokers."""
 
 
@@ -42,8 +42,6 @@ def said(error: BaseException) -> str:
     if not known and kind.__module__.partition(".")[0] not in _CLIENTS:
         return kind.__name__
     text = one_line(str(error))
-    if kind.__name__ in text:  # aiokafka's begin with it
-        return text
     return f"{kind.__name__}: {text}" if text else kind.__name__
 
 
