@@ -80,5 +80,6 @@ class Side:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
             "allow.auto.create.topics": False,
+            "check.crcs": True,
             "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         }

@@ -158,3 +158,16 @@ def test_an_outage_begins_and_ends_once(life):
         {"event": "outage_over", "seconds": 12.0},
         {"event": "outage", "reason": "again"},
     ]
+
+
+def test_a_revocation_is_said_once(life):
+    """Though every agent says so; of nothing, nothing is said."""
+    life.diary.revoked()
+    life.diary.assigned({("t.raw", 1), ("t.raw", 0)})
+    life.diary.revoked()
+    life.diary.revoked()
+    life.diary.assigned([])
+    life.diary.revoked()
+    events = [(line["event"], line["partitions"]) for line in life.said()]
+    both = {"t.raw": [0, 1]}
+    assert events == [("assigned", both), ("revoked", both), ("assigned", {})]

@@ -198,10 +198,9 @@ def test_no_client_outlives_a_command():
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 7
 
 
-def test_a_crash_of_fausts_is_passing_where_the_system_had_it():
-    """A connection that is gone asks for a new start, tables that do not fit want somebody to look.
-    A crash that is its own cause is looked at once: a worker that went round and round in it heard
-    no SIGTERM any more.
+def test_a_crash_that_is_its_own_cause_is_looked_at_once():
+    """A worker that went round and round in it heard no SIGTERM any more. A connection that is gone
+    asks for a new start, any other crash of Faust's for somebody who looks.
     """
     from ldp_kafka.runtime.worker.process import passing
 

@@ -81,8 +81,6 @@ class Consumer(Service, ConsumerT):  # type: ignore[misc]
     def stop_flow(self) -> None:
         self._flow.clear()
 
-    # what the thread tells
-
     @property
     def generation(self) -> int:
         """The number of the newest assignment. Any thread may ask."""
@@ -131,11 +129,8 @@ class Consumer(Service, ConsumerT):  # type: ignore[misc]
 
     def resume_flow(self) -> None: ...
     def pause_partitions(self, tps: Iterable[TP]) -> None: ...
-    def resume_partitions(self, tps: Iterable[TP]) -> None: ...
     def on_buffer_full(self, tp: TP) -> None: ...
     def on_buffer_drop(self, tp: TP) -> None: ...
-    def track_message(self, message: Any) -> None: ...
-    async def wait_empty(self) -> None: ...
     async def on_task_error(self, exc: BaseException) -> None: ...
 
     @property
@@ -146,5 +141,5 @@ class Consumer(Service, ConsumerT):  # type: ignore[misc]
         raise NotImplementedError
 
     ack = commit = create_topic = earliest_offsets = getmany = highwater = highwaters = _not_offered
-    key_partition = perform_seek = position = seek = seek_wait = topic_partitions = _not_offered
-    verify_recovery_event_path = _not_offered
+    key_partition = perform_seek = position = resume_partitions = seek = seek_wait = _not_offered
+    topic_partitions = track_message = verify_recovery_event_path = wait_empty = _not_offered

@@ -41,30 +41,27 @@ _RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
 }
+# librdkafka would leave out a batch that it cannot read, and go on behind it
+_UNREAD = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION}  # noqa: SLF001 - that is their name
 
 
 class Poller:
-    """The thread, and what the event loop may ask of it. A `consumer.Consumer` is told in the event
-    loop what the group decides, and what has come.
-    """
+    """The thread, and what the event loop may ask of it; `consumer.Consumer` is told what comes."""
 
     def __init__(self, consumer: Any) -> None:
         self.assigned: frozenset[TP] = frozenset()
         """The partitions of this worker; none between a revocation and the next assignment."""
         self._consumer, self._group, self._committed_at = consumer, consumer.app.conf.id, 0.0
-        self.orders: deque[Callable[[kafka.Consumer], object]] = deque()
-        """What is to be done with the client between two polls."""
+        self.orders = deque[Callable[[kafka.Consumer], object]]()
         self._acknowledged: dict[TP, int] = {}
         self._committed: dict[TP, int] = {}
         self._room = threading.Condition()
         self._waiting: Counter[TP] = Counter()
-        """By partition, batches that wait for their agent."""
+        """Batches that wait for their agent."""
         self._paused: frozenset[TP] = frozenset()
         self._most = FIRST
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="consumer")
-
-    # for the event loop
 
     def start(self, topics: Iterable[str]) -> None:
         """Join the group, and read these topics; once."""
@@ -248,6 +245,6 @@ class Poller:
             name = topic or (self._group if kind == "group" else " or ".join(self._topics))
             need = "`ldp-kafka topics TOPOLOGY --acls` says what it needs"
             end(ConfigurationError(f"this login may not READ {kind} {name}; {need}"))
-        if error.fatal() or not survived:
+        if error.fatal() or error.code() in _UNREAD or not survived:
             end(BrokerError(f"the client of group {self._group} has failed: {error.str()}"))
         logger.warning("the client goes on: %s: %s", error.name(), error.str())

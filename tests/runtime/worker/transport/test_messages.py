@@ -16,7 +16,7 @@ def cut(messages):
     return batches(P0, messages, 3, lambda: None)
 
 
-def test_a_poll_is_cut_by_messages_and_by_bytes():
+def test_a_fetch_is_cut_by_messages_and_by_bytes():
     """In order, nothing left out, nothing twice."""
     many = [message(offset) for offset in range(2 * MOST + 1)]
     found, size = cut(many)
