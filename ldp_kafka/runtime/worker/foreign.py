@@ -17,11 +17,16 @@ from typing import Any
 
 from ldp_kafka.errors import LdpKafkaError
 
-__all__ = ["chain", "frames", "message_of", "said", "shown", "ways"]
+__all__ = ["chain", "frames", "message_of", "said", "shown", "ways", "without_answers"]
 
 LENGTH = 500  # characters of a message
 ITEMS = 20  # of a collection
 DEEP = 4  # collections in collections
+_ANSWER = re.compile(
+    r"(?s)(Failed to (?:retrieve OIDC token from \"[^\"]*\"|acquire SASL OAUTHBEARER token)): .*?"
+    r"( \([0-9]+\))?\Z"
+)
+"""In a line of librdkafka's, a token endpoint's own words, and its status."""
 FIRST_LINE = frozenset({"asyncio", "py.warnings"})
 """Loggers whose further lines are reprs and source text."""
 _BYTES = re.compile(r"""\bb'(?:[^'\\]|\\.)*(?:'|$)|\bb"(?:[^"\\]|\\.)*(?:"|$)""", re.DOTALL)
@@ -107,6 +112,17 @@ def message_of(record: logging.LogRecord) -> str:
     if record.name in FIRST_LINE:
         text = text.partition("\n")[0]
     return one_line(text)
+
+
+def without_answers(record: logging.LogRecord) -> bool:
+    """A filter of librdkafka's lines, which repeat whatever a token endpoint answers: nobody knows
+    what that holds.
+    """
+    text = record.getMessage()
+    said = _ANSWER.sub(r"\1\2", text)
+    if said != text:
+        record.msg, record.args = said, ()
+    return True
 
 
 def frames(where: TracebackType | None) -> list[str]:

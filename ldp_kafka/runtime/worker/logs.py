@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.runtime.worker.events import TEXTS, Event
-from ldp_kafka.runtime.worker.foreign import frames, message_of, said, ways
+from ldp_kafka.runtime.worker.foreign import frames, message_of, said, ways, without_answers
 from ldp_kafka.runtime.worker.rates import RateLimiter, shape
 
 __all__ = [
@@ -44,6 +44,7 @@ EVENTS = "ldp_kafka.events"
 """The logger of our own lines."""
 LIBRDKAFKA = logging.getLogger("librdkafka")
 """What clients of librdkafka are given to write to, when they are polled."""
+LIBRDKAFKA.addFilter(without_answers)
 _PATIENCE = 0.5  # seconds to wait for another thread's line, at the end
 
 

@@ -8,12 +8,9 @@ from typing import Any
 from ldp_kafka.runtime.kafka.client_options import check_options, reconnects
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
 from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
-from ldp_kafka.runtime.worker.token_provider import without_answers
 from ldp_kafka.topology import KafkaSide
 
 __all__ = ["Side"]
-
-LIBRDKAFKA.addFilter(without_answers)
 
 # as long as a loop may stand still (`probes.STUCK`): callbacks of the group wait for it in a poll
 MAX_POLL_MS = 120_000
