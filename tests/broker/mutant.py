@@ -32,7 +32,7 @@ from ldp_kafka.runtime.stages import perturb as edge
 from ldp_kafka.runtime.stages.panes import PaneOf
 from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
-from ldp_kafka.runtime.worker.transport.consumer import Consumer
+from ldp_kafka.runtime.worker.transport.polling import Poller
 
 
 def floating(at):
@@ -251,15 +251,15 @@ def stop_at(place: Path) -> None:
 
 def lose_at(place: Path) -> None:
     """Throw a fetch away."""
-    hand_over = Consumer._hand_over
+    hand_over = Poller._hand_over
 
-    def losing(self, found, generation) -> int:
-        if not place.exists():
-            return hand_over(self, found, generation)
-        place.unlink()
-        return 1
+    def losing(self, found, generation) -> None:
+        if place.exists():
+            place.unlink()
+        else:
+            hand_over(self, found, generation)
 
-    Consumer._hand_over = losing
+    Poller._hand_over = losing
 
 
 def slow_down(seconds: float) -> None:

@@ -1,6 +1,6 @@
-"""OAUTHBEARER on a real broker that verifies tokens: every role through both Kafka clients, with
-tokens that expire and sessions that end while they work. The collector's side logs in with a
-client's id and secret, the edge's as with Amazon MSK.
+"""OAUTHBEARER on a real broker that verifies tokens: every role, with tokens that expire and
+sessions that end while they work. The collector's side logs in with a client's id and secret, the
+edge's as with Amazon MSK.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from ldp_kafka.runtime.device.producer import device_producer
 from tests.broker.flow import Flow
-from tests.broker.oauth import LIBRDKAFKA, LOGIN, OIDC, OURS, TLS, bearer_broker
+from tests.broker.oauth import LIBRDKAFKA, LOGIN, OIDC, TLS, bearer_broker
 from tests.broker.test_faults import settle, until_acknowledged
 
 LIFETIME, SESSION = 10.0, 5.0  # seconds
@@ -80,10 +80,9 @@ def run(path: Path, role: str, **more) -> subprocess.Popen:
 
 
 def test_workers_whose_tokens_expire(bearer, flow, signed):
-    """All arrives, though no session lasts longer than a few seconds, and the endpoint gives the
-    second client no token for longer than the last one holds (librdkafka, which has its own way to
-    it, would take ten seconds more to come back). Both clients of both logins have new tokens as
-    they go on; no log has any.
+    """All arrives, though no session lasts longer than a few seconds, and the endpoint is away for
+    longer than the last token holds. Clients of both logins have new ones as they go on; no log has
+    any.
     """
     for role in ("perturb", "collect"):
         flow.workers.append((role, run(flow.path, role, stdout=flow.log, stderr=flow.log)))
@@ -93,7 +92,7 @@ def test_workers_whose_tokens_expire(bearer, flow, signed):
     until_acknowledged(flow)
     bearer.issuer.issued.clear()
     before, until = len(signed.read_text().splitlines()), time.time() + 60
-    bearer.issuer.away = {OURS}
+    bearer.issuer.away = {LIBRDKAFKA}
     time.sleep(LIFETIME)
     bearer.issuer.away = set()
     while not (

@@ -125,7 +125,7 @@ addresses as a list | localhost:9092 | [kafka-1:9092, kafka-2:9092] |
 options as a list | client: {} | client: [security.protocol] |
     4: kafka.client: must be a mapping of options to text, such as security.protocol: SASL_SSL
 a misspelt option | client: {} | client: {security.protcol: SSL} |
-    4: kafka.client.security.protcol: is no option of both Kafka clients (did you mean
+    4: kafka.client.security.protcol: is no option of librdkafka (did you mean
     security.protocol?)
 a protocol that there is not | client: {} | client: {security.protocol: TLS} |
     4: kafka.client.security.protocol: must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL

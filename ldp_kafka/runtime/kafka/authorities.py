@@ -1,4 +1,4 @@
-"""Whose certificates are believed: authorities as librdkafka's options name them."""
+"""Whose certificates of token endpoints are believed, as librdkafka's options name them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,18 @@ _BUNDLES = (
 """Where systems have those that they believe, in one file."""
 
 
-def authorities(client: Mapping[str, Any], of: str) -> ssl.SSLContext:
+def authorities(client: Mapping[str, Any]) -> ssl.SSLContext:
     """A context that verifies: whose certificate it is, and that one of these authorities says so.
 
     Parameters
     ----------
-    client : options; ``<of>.ca.location`` is a file or a folder, ``<of>.ca.pem`` the certificates
-        themselves. Without either it is the authorities of this machine
-    of : ``ssl`` for brokers, ``https`` for token endpoints
+    client : options; ``https.ca.location`` is a file, ``https.ca.pem`` the certificates themselves.
+        Without either it is the authorities of this machine
     """
-    place = client.get(f"{of}.ca.location")
-    place = None if place in (None, PROBE) else str(place)
-    folder = place is not None and Path(place).is_dir()
+    place = client.get("https.ca.location", PROBE)
+    file = None if place == PROBE else str(place)
     try:
-        return ssl.create_default_context(
-            cafile=None if folder else place,
-            capath=place if folder else None,
-            cadata=client.get(f"{of}.ca.pem"),
-        )
+        return ssl.create_default_context(cafile=file, cadata=client.get("https.ca.pem"))
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
             "kafka.client: the TLS files cannot be used:"

@@ -1,10 +1,17 @@
-"""Client settings (librdkafka's names), as far as they are about security."""
+"""Client settings of a topology: librdkafka's options, all that it has.
+
+Whether librdkafka takes an option it says itself. What is looked at here is what it would say only
+when it connects, or not at all: a login that is half given, or a Java client's.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError, TopologyError
@@ -17,7 +24,6 @@ __all__ = [
     "OAUTH",
     "check_options",
     "check_topology",
-    "connect_ms",
     "mechanism_of",
     "protocol_of",
     "reconnects",
@@ -31,16 +37,16 @@ _CHOICES = {
     "sasl.mechanism": MECHANISMS,
     "sasl.mechanisms": MECHANISMS,
     "ssl.endpoint.identification.algorithm": ("https", "none"),
-    "enable.ssl.certificate.verification": ("true", "false"),
 }
-_RECONNECTS = {"reconnect.backoff.ms": 1000, "reconnect.backoff.max.ms": 1000}
-_CONNECT = "socket.connection.setup.timeout.ms"
-CONNECT_MS = 10_000  # as Java's clients have it
-LEAST_MS = 1000  # what librdkafka takes
+_DEFAULTS = {
+    "reconnect.backoff.ms": 1000,
+    "reconnect.backoff.max.ms": 1000,
+    "socket.connection.setup.timeout.ms": 10_000,  # as Java's clients have it
+}
 _PASSWORD = ("sasl.username", "sasl.password")
-_PAIR = ("ssl.certificate.location", "ssl.key.location")
+_CERTIFICATE = ("ssl.certificate.location", "ssl.certificate.pem")
+_KEY = ("ssl.key.location", "ssl.key.pem")
 
-_SECURITY = re.compile(r"(enable\.)?(ssl|sasl)\.|security\.|https\.")
 KNOWN = (
     "security.protocol",
     "sasl.mechanism",
@@ -49,15 +55,14 @@ KNOWN = (
     "sasl.password",
     "ssl.ca.location",
     "ssl.ca.pem",
-    "ssl.certificate.location",
-    "ssl.key.location",
+    *_CERTIFICATE,
+    *_KEY,
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
     "enable.ssl.certificate.verification",
     *oauth.OPTIONS,
 )
-"""The security options that both clients have."""
-_BOTH = "what both have is " + ", ".join(KNOWN)
+"""Options about security that most topologies have: what a misspelt one may mean."""
 _NEAR = 0.8
 """Names are long and alike: below that, the nearest is not what was meant."""
 _PEM = "write the store as PEM (openssl pkcs12 -in STORE.p12 -out both.pem) and give"
@@ -78,20 +83,13 @@ _LOGIN = (
 )
 _OF_BROKERS = "leave it out, it is for brokers"
 _BYTES = "leave it out, messages are read and written as bytes"
-_ONE_CLIENT = re.compile(
-    r"sasl\.kerberos\.|enable\.sasl\.oauthbearer\.|ssl\.(crl|engine|cipher)\."
-    r"|sasl\.oauthbearer\.(assertion|grant|metadata)\."
-)
-"""What librdkafka has: near a name that both have, and no mistake for it."""
 _INSTEAD = {
-    "ssl.keystore.location": _OWN,
-    "ssl.keystore.password": f"{_OWN}, and ssl.key.password",
-    "ssl.certificate.pem": "write it to a file and give ssl.certificate.location",
-    "ssl.key.pem": "write it to a file that only its owner can read, and give ssl.key.location",
     "session.timeout.ms": "give runtime.session_timeout, which workers use",
-    "sasl.oauthbearer.grant.type": f"leave it out, client credentials are what both have; {_OAUTH}",
+    "sasl.oauthbearer.grant.type": (
+        f"leave it out, client credentials are what tokens are asked for with; {_OAUTH}"
+    ),
 }
-"""Options of librdkafka that the second client has not: what to write."""
+"""Options of librdkafka that have another place: what to write."""
 _OF_JAVA = {
     "sasl.jaas.config": _LOGIN,
     "sasl.login.callback.handler.class": _LOGIN,
@@ -108,8 +106,8 @@ _OF_JAVA = {
     "ssl.keystore.type": _OWN,
     "ssl.keystore.key": _OWN,
     "ssl.keystore.certificate.chain": _OWN,
-    "ssl.protocol": "leave it out, both clients take TLS 1.2 or later",
-    "ssl.enabled.protocols": "leave it out, both clients take TLS 1.2 or later",
+    "ssl.protocol": "leave it out, clients take TLS 1.2 or later",
+    "ssl.enabled.protocols": "leave it out, clients take TLS 1.2 or later",
     "key.serializer": _BYTES,
     "value.serializer": _BYTES,
     "key.deserializer": _BYTES,
@@ -133,13 +131,11 @@ def mechanism_of(client: Mapping[str, Any]) -> str:
 
 
 def check_options(client: Mapping[str, Any]) -> None:
-    """Look at names and choices, not at files.
+    """Look at names and values, not at files.
 
     Raises
     ------
-    ConfigurationError : an option about TLS or SASL that not both clients have, a choice that they
-        do not share, or one that is missing
-
+    ConfigurationError : an option or a value that librdkafka does not take, or one that is missing
     """
     for name, said in _problems(client):
         raise ConfigurationError(f"kafka.client: {name} {said}")
@@ -173,20 +169,21 @@ def _problems(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(option, what must hold) of each that is wrong; of what a variable that is not set here
     leaves open nothing is.
     """
-    names = [(name, wrong) for name in client if (wrong := _not_of_both(name))]
+    names = [(name, wrong) for name in client if (wrong := _refused(name, client[name]))]
     if names:  # what else is missing may be what is misspelt
         yield from names
         return
     yield from _choices(client)
     if protocol_of(client) in PROTOCOLS:
         yield from _login(client)
-    for name, other in (_PAIR, _PAIR[::-1]):
-        if client.get(name) and not client.get(other):
-            yield name, f"needs {other} beside it"
+    for mine, others in ((_CERTIFICATE, _KEY), (_KEY, _CERTIFICATE)):
+        for name in mine:
+            if client.get(name) and not any(client.get(other) for other in others):
+                yield name, f"needs {' or '.join(others)} beside it"
 
 
 def _choices(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Those whose value is none of what both clients have."""
+    """Those whose value is no choice."""
     for name, known in _CHOICES.items():
         value = client.get(name)
         if value is None or isinstance(value, Unset):
@@ -227,24 +224,39 @@ def _login(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield name, f"must be given where sasl.mechanism is {mechanism}"
 
 
-def _not_of_both(name: str) -> str:
-    """Why not both clients have an option of this name, and what to write; empty where they have,
-    or where it has nothing to do with security.
+def _refused(name: str, value: object) -> str:
+    """Why there is no option of this name, or not with this value, and what to write; else empty.
+    Never the value.
     """
     if name in _OF_JAVA:
         return f"is an option of Java clients: {_OF_JAVA[name]}"
-    one = "reaches one of the two Kafka clients only:"
     if name in _INSTEAD:
-        return f"{one} {_INSTEAD[name]}"
-    near = "" if _ONE_CLIENT.match(name) else did_you_mean(name, KNOWN, _NEAR)
-    if name in KNOWN or not (near or _SECURITY.match(name)):
+        return f"is not to be given here: {_INSTEAD[name]}"
+    if name in oauth.OPTIONS or name in _CHOICES:
         return ""
-    return f"is no option of both Kafka clients{near}" if near else f"{one} {_BOTH}"
+    said = _said(name, "" if isinstance(value, Unset) else str(value))
+    if said.startswith("No such configuration property"):
+        return f"is no option of librdkafka{did_you_mean(name, KNOWN, _NEAR)}"
+    # of some it wants others beside them: whether all fit together it says when it is started
+    wrong = said and not said.startswith("Failed to create") and not isinstance(value, Unset)
+    return "has a value that librdkafka does not take" if wrong else ""
+
+
+@lru_cache(maxsize=256)
+def _said(name: str, value: str) -> str:
+    """What librdkafka says of an option; empty where it takes it."""
+    try:
+        AdminClient({name: value, "log_level": 0})
+    except KafkaException as error:
+        return str(error.args[0].str())
+    except (TypeError, ValueError):  # what is a function to confluent-kafka
+        return "Invalid value"
+    return ""
 
 
 def reconnects(client: Mapping[str, Any]) -> dict[str, int]:
     """How often librdkafka looks for brokers that are away, and how long it waits for a connection,
-    unless the topology's options say: once or twice a second, and `CONNECT_MS`.
+    unless the topology's options say: once or twice a second, and ten seconds.
 
     Of its own accord it does so twenty times a second and more. Where none of its brokers is there
     it forgets them all and begins again with the addresses that it was given, and with the brokers
@@ -254,15 +266,10 @@ def reconnects(client: Mapping[str, Any]) -> dict[str, int]:
     for each of them in growing pauses: after half a minute of waiting, for sixteen seconds not at
     all, whether the broker is back or not. Who begins anew asks at once.
     """
-    backoff = {} if _RECONNECTS.keys() & client.keys() else _RECONNECTS
-    return {_CONNECT: connect_ms(client), **backoff}
-
-
-def connect_ms(client: Mapping[str, Any]) -> int:
-    """Milliseconds that both clients wait for a connection. ConfigurationError where the topology's
-    option is no number of them.
-    """
-    given = str(client.get(_CONNECT, CONNECT_MS))
-    if not (given.isdecimal() and given.isascii() and int(given) >= LEAST_MS):
-        raise ConfigurationError(f"kafka.client: {_CONNECT} must be milliseconds, from {LEAST_MS}")
-    return int(given)
+    backoff = any(name.startswith("reconnect.") for name in _DEFAULTS.keys() & client.keys())
+    return {
+        name: value
+        for name, value in _DEFAULTS.items()
+        # the other one of two might not go with the topology's
+        if name not in client and not (backoff and name.startswith("reconnect."))
+    }

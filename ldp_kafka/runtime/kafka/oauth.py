@@ -1,7 +1,7 @@
-"""OAUTHBEARER for both Kafka clients: which options make a token, and how each client gets it.
+"""OAUTHBEARER: which options make a token, and how a client gets it.
 
-librdkafka asks a token endpoint by itself; of everything else, and for the second client, the
-tokens are ours.
+librdkafka asks a token endpoint by itself. Where that fails, it is asked once more here, to say
+why. All other tokens are ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ __all__ = [
     "METHOD",
     "METHODS",
     "OPTIONS",
-    "extensions_of",
     "for_librdkafka",
     "no_token",
     "problems",
@@ -84,11 +83,6 @@ def tokens_of(client: Mapping[str, Any]) -> Tokens | None:
 @cache
 def _shared(method: str, options: tuple[tuple[str, str], ...]) -> Tokens:
     return Tokens(partial(METHODS[method].fetch, dict(options)))
-
-
-def extensions_of(client: Mapping[str, Any]) -> dict[str, str]:
-    """What goes to the broker beside the token."""
-    return pairs(str(client.get(EXTENSIONS, ""))) or {}
 
 
 def for_librdkafka(client: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,8 +62,8 @@ def client_config(
 
     Raises
     ------
-    ConfigurationError : a variable that it needs is not set, an option about TLS or SASL would
-        reach one of the two Kafka clients only, or there is no token to log in with
+    ConfigurationError : a variable that it needs is not set, an option is none of librdkafka's, or
+        there is no token to log in with
     BrokerError : there is no token for now
 
     """

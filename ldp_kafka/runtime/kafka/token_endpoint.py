@@ -1,5 +1,5 @@
 """A token from an OAuth 2 endpoint, for a client's id and secret (RFC 6749, section 4.4), asked for
-as librdkafka does: so what one of the two Kafka clients is given, the other is, too.
+as librdkafka does, which does not say why it is given none.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def from_endpoint(client: Mapping[str, Any]) -> Token:
         "Accept": "application/json",
         "Authorization": f"Basic {base64.b64encode(login.encode()).decode()}",
     }
-    opener = build_opener(_NoRedirect, HTTPSHandler(context=authorities(client, "https")))
+    opener = build_opener(_NoRedirect, HTTPSHandler(context=authorities(client)))
     request = Request(url, urlencode(form).encode(), headers)  # noqa: S310 - see `is_endpoint`
     who = f"the token endpoint {_shown(url)}"
     try:

@@ -12,6 +12,7 @@ from ldp_kafka.runtime.kafka import setup
 from ldp_kafka.runtime.kafka.client_options import _INSTEAD, _OF_JAVA, KNOWN, check_options
 from ldp_kafka.runtime.kafka.oauth import METHODS
 from ldp_kafka.topology import loads
+from ldp_kafka.topology.document import Unset
 from tests.cases import cases
 
 TEXT = """
@@ -31,46 +32,73 @@ LOGIN = {
 }
 
 
-# librdkafka's CONFIGURATION.md
-ONE_SIDED = [
+# librdkafka's CONFIGURATION.md: what its client takes whatever else it is given
+TAKEN = [
     "sasl.kerberos.service.name",
     "sasl.kerberos.principal",
     "sasl.kerberos.keytab",
-    "sasl.oauthbearer.grant.type",
     "sasl.oauthbearer.assertion.private.key.file",
     "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.metadata.authentication.type",
-    "enable.sasl.oauthbearer.unsecure.jwt",
     "ssl.cipher.suites",
     "ssl.curves.list",
     "ssl.sigalgs.list",
-    "ssl.key.pem",
-    "ssl.certificate.pem",
     "ssl.crl.location",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
     "ssl.providers",
     "ssl.engine.location",
+    "client.rack",
+    "fetch.message.max.bytes",
+    "compression.level",
+    "statistics.interval.ms",
 ]
-UNKNOWN = ["ssl.new.option", "sasl.new.option", "security.new"]
+UNKNOWN = ["ssl.new.option", "sasl.new.option", "security.new", "fetch.some", "error.cb"]
 
 
-def test_what_one_client_would_not_get_is_refused():
-    """By its name, with what to do instead, and never with its value."""
-    for name in [*ONE_SIDED, *UNKNOWN]:
+def test_what_librdkafka_takes_is_taken():
+    """Whatever it is about; a number as text, as all of them are."""
+    for name in TAKEN:
+        check_options({**LOGIN, name: "9"})
+    pem = {"ssl.certificate.pem": "x", "ssl.key.pem": "y"}
+    for own in (pem, {"ssl.certificate.location": "a.pem", "ssl.key.pem": "y"}):
+        check_options({"security.protocol": "SSL", **own})
+    check_options({"enable.ssl.certificate.verification": "0", "compression.type": "lz4"})
+    check_options({"ssl.keystore.location": "a.p12", "ssl.keystore.password": "secret-word"})
+
+
+def test_what_it_does_not_take_is_refused():
+    """By its name, and never with its value; a name's value too."""
+    for name in UNKNOWN:
         with pytest.raises(
-            ConfigurationError, match=re.escape(f"kafka.client: {name} reaches one of the two")
+            ConfigurationError, match=re.escape(f"kafka.client: {name} is no option of librdkafka")
         ) as caught:
             check_options({**LOGIN, name: "hidden-value"})
         assert "hidden-value" not in str(caught.value)
+    for name in (
+        "socket.connection.setup.timeout.ms",
+        "compression.type",
+        "enable.ssl.certificate.verification",
+        "error_cb",
+    ):
+        with pytest.raises(
+            ConfigurationError, match=f"{re.escape(name)} has a value that"
+        ) as caught:
+            check_options({name: "hidden-value"})
+        assert "hidden-value" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="has a value that"):
+        check_options({"socket.connection.setup.timeout.ms": "999"})
+
+
+def test_what_a_variable_leaves_open_is_not_looked_at():
+    """But for its name."""
+    open_ = Unset("${SIZE}")
+    check_options({"fetch.message.max.bytes": open_})
+    with pytest.raises(ConfigurationError, match="is no option"):
+        check_options({"fetch.some": open_})
 
 
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("ssl.keystore.location", "ssl.certificate.location and ssl.key.location"),
-        ("ssl.certificate.pem", "ssl.certificate.location"),
-        ("ssl.key.pem", "ssl.key.location"),
+        ("ssl.keystore.type", "ssl.certificate.location and ssl.key.location"),
         ("session.timeout.ms", "runtime.session_timeout"),
         ("security.protcol", "(did you mean security.protocol?)"),
         ("ssl.ca.locaton", "(did you mean ssl.ca.location?)"),
@@ -94,10 +122,9 @@ def test_it_says_what_to_use(name, instead, tmp_path, capsys):
     assert re.search(rf"{path}:[0-9]+: kafka.client.{re.escape(name)}: ", said)
     assert instead in said
     assert "hidden-value" not in said
-    assert ("what both have" in said) is False, "the list is for names that are near nothing"
 
 
-def test_whatever_is_said_to_be_written_is_an_option_of_both():
+def test_whatever_is_said_to_be_written_is_an_option():
     """Or a key of the topology; nothing of a Java client is passed on."""
     for name, instead in {**_INSTEAD, **_OF_JAVA}.items():
         named = re.findall(r"\b(?:ssl|sasl|security)(?:\.[a-z]+)+\b", instead)
@@ -117,13 +144,12 @@ def test_whatever_is_said_to_be_written_is_an_option_of_both():
         {name: value for name, value in LOGIN.items() if name != "sasl.mechanism"},
         {name: value for name, value in LOGIN.items() if name != "sasl.password"},
         {**LOGIN, "sasl.mechanisms": "SCRAM-SHA-256"},
-        {"enable.ssl.certificate.verification": "0"},
         {"ssl.endpoint.identification.algorithm": "ldaps"},
         {"ssl.certificate.location": "a.pem"},
         {"ssl.key.location": "a.pem"},
     ],
 )
-def test_choices_that_the_clients_do_not_share_are_refused(client):
+def test_what_is_half_given_or_no_choice_is_refused(client):
     with pytest.raises(ConfigurationError, match=r"kafka\.client: ") as caught:
         check_options(client)
     assert "secret-word" not in str(caught.value)
@@ -135,8 +161,3 @@ def test_files_that_cannot_be_used_are_refused(client):
     options = ", ".join(f"{name}: {value}" for name, value in client.items())
     with pytest.raises(ConfigurationError, match=r"kafka\.client of the "):
         setup.prepare(loads(TEXT % f"security.protocol: SSL, {options}"))
-
-
-def test_other_options_are_the_clients_own():
-    """They are about nobody's security."""
-    check_options({"client.id": "x", "socket.timeout.ms": "1000", "broker.address.family": "v4"})

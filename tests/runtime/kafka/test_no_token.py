@@ -55,7 +55,7 @@ def test_an_endpoint_that_is_away(tls, issuer):
 
 @pytest.mark.parametrize("given", ["file", "pem", "bundle"])
 def test_whom_librdkafka_believes(tls, issuer, given, monkeypatch):
-    """The same as the second client: by a file, by text, or whom this machine believes, in whatever
+    """The same as `no_token` does: by a file, by text, or whom this machine believes, in whatever
     file it has them.
     """
     options, ca = client_of(tls, issuer.url), tls / "ca.pem"
