@@ -15,7 +15,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.topology import KafkaSide
 from tests.broker.flow import Flow, client
-from tests.broker.test_faults import settle
+from tests.broker.test_faults import settle, until, until_acknowledged
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 USERS = 40
@@ -44,6 +44,37 @@ def test_topics_in_every_compression_are_folded(boot, tmp_path, prefix):
         flow.close()
     assert verdict.clean and not verdict.exits, verdict
     assert verdict.reports == len(CODECS) * USERS, verdict
+
+
+def test_workers_of_another_release_are_waited_for(kafka, tmp_path, prefix):
+    """Those of 0.2.0 share out partitions in another way: who comes later waits until they have
+    ended, says so, and then folds what there is.
+    """
+    flow = Flow(kafka, tmp_path, prefix)
+    older = Consumer(
+        client(
+            kafka,
+            **{
+                "group.id": flow.topology.group("perturb"),
+                "partition.assignment.strategy": "roundrobin",
+                "enable.auto.commit": False,
+            },
+        )
+    )
+    try:
+        older.subscribe([flow.topology.raw_topic])
+        until(lambda: older.poll(0.1) or older.assignment())
+        worker = flow.start("perturb")
+        flow.slot(random.Random(2), 0, USERS, late=0)
+        until(lambda: older.poll(0.1) or "INCONSISTENT_GROUP_PROTOCOL" in flow.log_path.read_text())
+        for _ in range(50):
+            older.poll(0.1)
+        assert worker.poll() is None and " assigned " not in flow.log_path.read_text()
+        older.close()
+        until_acknowledged(flow)
+        flow.stop()
+    finally:
+        flow.close()
 
 
 @pytest.mark.parametrize("known", [0, 1])
