@@ -234,11 +234,13 @@ def _refused(name: str, value: object) -> str:
         return f"is not to be given here: {_INSTEAD[name]}"
     if name in oauth.OPTIONS or name in _CHOICES:
         return ""
-    said = _said(name, "" if isinstance(value, Unset) else str(value))
+    # who only looks at a topology loads no library that it names
+    unseen = isinstance(value, Unset) or name == "plugin.library.paths"
+    said = _said(name, "" if unseen else str(value))
     if said.startswith("No such configuration property"):
         return f"is no option of librdkafka{did_you_mean(name, KNOWN, _NEAR)}"
     # of some it wants others beside them: whether all fit together it says when it is started
-    wrong = said and not said.startswith("Failed to create") and not isinstance(value, Unset)
+    wrong = said and not said.startswith("Failed to create") and not unseen
     return "has a value that librdkafka does not take" if wrong else ""
 
 

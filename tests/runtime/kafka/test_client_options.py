@@ -88,7 +88,8 @@ def test_what_it_does_not_take_is_refused():
 
 
 def test_what_a_variable_leaves_open_is_not_looked_at():
-    """But for its name."""
+    """But for its name. Nor is a library loaded that a topology names."""
+    check_options({"plugin.library.paths": "/no/such/library"})
     open_ = Unset("${SIZE}")
     check_options({"fetch.message.max.bytes": open_})
     with pytest.raises(ConfigurationError, match="is no option"):
