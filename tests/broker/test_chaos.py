@@ -27,6 +27,7 @@ from tests.runtime.test_methods import STREAMS
 
 # see `World.stable`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
+AT_ONCE = 3  # rounds: each keeps a third of a core busy
 FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 
@@ -57,7 +58,7 @@ def parts(order: list[Fault], count: int) -> Iterator[list[Fault]]:
 
 
 def test_faults_of_every_kind(can_start, tmp_path, prefix):
-    """Four rounds on one node and two on three, each with a sixth of the methods, two at a time."""
+    """Four rounds on one node and two on three, each with a sixth of the methods."""
     number = seed()
     of = [
         (nodes, kinds)
@@ -69,7 +70,7 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
         (nodes, kinds), methods = of[at], dealt(number, len(of))[at]
         return play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, kinds, number + at)
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         rounds = list(pool.map(one, range(len(of))))
     assert Counter(kind for _, kinds in of for kind in kinds) == Counter(ONE_NODE + THREE_NODES)
     assert sum(len(each.faults) for each in rounds) >= 40
@@ -116,7 +117,7 @@ def many(
     faults: int,
     planned: Callable[[int], tuple[int, list[str], list[Fault]]],
 ) -> None:
-    """Rounds over and over, two at a time, until there were enough faults; LDP_KAFKA_PROGRESS names
+    """Rounds over and over, until there were enough faults; LDP_KAFKA_PROGRESS names
     a file that tells how it goes.
 
     Parameters
@@ -154,7 +155,7 @@ def many(
             done.extend(made.faults)
             wrong.extend([] if made.clean else [str(made)])
 
-    with ThreadPoolExecutor(2) as pool:
-        for each in [pool.submit(keep_on) for _ in range(2)]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for each in [pool.submit(keep_on) for _ in range(AT_ONCE)]:
             each.result()
     assert not wrong, "\n".join(wrong)
