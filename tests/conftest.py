@@ -35,8 +35,8 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1) + 1
 
 
-@pytest.fixture(scope="session")
-def simulated_once() -> Iterator[None]:
+@pytest.fixture(scope="session", autouse=True)
+def _simulated_once() -> Iterator[None]:
     """What a plan simulates follows from its arguments alone, and takes a second: it is kept for
     all tests of this process.
     """
