@@ -191,7 +191,8 @@ def test_slots_close_by_the_clock_of_its_workers(kafka, tmp_path, prefix):
         found = told()
     finally:
         flow.close()
-    assert verdict.releases_different == verdict.second == 0 and not verdict.exits, verdict
+    assert not verdict.wrong.keys() & {"different releases", "second releases"}, verdict
+    assert not verdict.exits, verdict
     assert {(name, slot) for name in names for slot in range(last + 1)} <= found
     assert min(slot for _, slot in found) == 0
     assert expected.counts["events"] == 8 * 11 and not expected.counts.get("late")

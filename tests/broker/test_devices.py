@@ -34,7 +34,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import load, loads
-from tests.broker.flow import Reader
+from tests.broker.asking import Reader
 
 SLOT = 60_000
 DEVICES, USERS, SLOTS = 4, 3, 30

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import extent
 from ldp_kafka.runtime.worker.exits import RETRY
-from tests.broker.flow import TEXT, Flow, configure
+from tests.broker.asking import configure
+from tests.broker.flow import TEXT, Flow
 from tests.broker.forks import MUTANT
 
 USERS = 200

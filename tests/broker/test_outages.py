@@ -20,14 +20,15 @@ from typing import NamedTuple
 import pytest
 
 from tests.broker.chaos.run import seed
-from tests.broker.outages.cluster import HOWS, Outage
+from tests.broker.cluster import FROZEN
 from tests.broker.outages.found import Found, find
 from tests.broker.outages.subjects import SESSION
-from tests.broker.outages.world import World
+from tests.broker.outages.world import Outage, Stage
 
 # see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
 GROWN = 64 * 2**20  # bytes that a worker may take more than before: a fetch and what comes of it
+HOWS = (FROZEN, "stopped")
 USUAL = 30.0  # seconds late that a release may be without an outage: else nothing can be told
 LENGTHS = (1, 10, 60, 290)  # seconds
 EITHER = ("singles", "batches")
@@ -82,7 +83,7 @@ def judged(found: Found, outages: list[Outage]) -> None:
     assert not found.dead, found
 
 
-def all_of(world: World) -> list[Found]:
+def all_of(world: Stage) -> list[Found]:
     """What came of a world, once all is settled; also where workers have ended."""
     for subject in world.subjects:
         subject.revive()
@@ -108,7 +109,7 @@ def found(request, can_start, tmp_path_factory) -> tuple[list[Found], list[Outag
     ]
     plays = [play for phase in PHASES if phase in asked for play in cell.plays[phase]]
     tmp = tmp_path_factory.mktemp(f"outage-{cell}".replace(".", ""))
-    world = World(tmp, f"outage-{tmp.name[-6:]}", cell.nodes, plays, seed())
+    world = Stage(tmp, f"outage-{tmp.name[-6:]}", cell.nodes, plays, seed())
     try:
         world.calm()
         world.rehearse()
@@ -139,7 +140,7 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
 
     first, second = ([*rnd.sample(phases, len(kinds)), "round"] for _ in range(2))
     plays = [*zip((*kinds, "asked"), first, strict=True)]
-    world = World(tmp_path, prefix, 1, plays, number)
+    world = Stage(tmp_path, prefix, 1, plays, number)
     try:
         world.calm()
         world.rehearse()
@@ -163,7 +164,7 @@ def test_a_rolling_restart_costs_nothing(can_start, tmp_path, prefix):
     twice round, under load.
     """
     kinds = ("singles", "batches", "crowd", "asked", "curator")
-    world = World(tmp_path, prefix, 3, [(kind, "folding") for kind in kinds], seed())
+    world = Stage(tmp_path, prefix, 3, [(kind, "folding") for kind in kinds], seed())
     try:
         world.calm(12.0)
         world.roll()

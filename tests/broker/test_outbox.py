@@ -19,7 +19,7 @@ from ldp_kafka.runtime.kafka import producer
 from ldp_kafka.runtime.kafka.admin import TopicSpec, ensure
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
-from tests.broker.flow import Reader, configure
+from tests.broker.asking import Reader, configure
 
 TRIES = 5
 

@@ -19,7 +19,8 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
 from tests import needs
-from tests.broker.flow import KEY, Flow, Reader
+from tests.broker.asking import Reader
+from tests.broker.flow import KEY, Flow
 from tests.broker.flow import TEXT as flow_text
 from tests.depth import depth
 

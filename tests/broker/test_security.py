@@ -24,7 +24,8 @@ from ldp_kafka.runtime.kafka.rights import check_rights
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Right, access, loads
-from tests.broker.flow import KEY, TEXT, Flow, Reader
+from tests.broker.asking import Reader
+from tests.broker.flow import KEY, TEXT, Flow
 from tests.broker.forks import Life
 from tests.broker.secured import PRINCIPALS, Secured, secured_broker
 from tests.broker.test_faults import settle, until_acknowledged

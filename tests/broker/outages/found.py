@@ -7,16 +7,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.broker.chaos.judge import Verdict, judge_all
-from tests.broker.outages.cluster import Outage
+from tests.broker.judge.verdict import Verdict
 from tests.broker.outages.subjects import Subject
 from tests.broker.outages.worker import Worker
-from tests.broker.outages.world import World, released
+from tests.broker.outages.world import Outage, Stage, released
 
 __all__ = ["SAID", "Found", "find"]
 
 SAID = 15.0  # seconds of an outage that a worker must have noticed: it asks now and then
-UNKNOWN = -1  # an offset
 SLACK = 1.0  # seconds between what a worker's clock says and what is written
 
 
@@ -52,21 +50,18 @@ class Found:
         )
 
 
-def find(world: World) -> dict[str, Found]:
+def find(world: Stage) -> dict[str, Found]:
     """All of it, by topology, once everything has settled."""
-    verdicts = judge_all([subject.flow for subject in world.subjects])
     return {
         subject.flow.topology.name: _of(world, subject, verdict)
-        for subject, verdict in zip(world.subjects, verdicts, strict=True)
+        for subject, verdict in zip(world.subjects, world.verdicts(), strict=True)
     }
 
 
-def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
+def _of(world: Stage, subject: Subject, verdict: Verdict) -> Found:
     workers = [*subject.workers, *subject.ended]
     folded = verdict.reports or verdict.windows
     found = Found(subject.flow.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
-    if lost := _lost(world, subject):
-        found.wrong["lost events"] = lost
     found.exits = [worker.ended for worker in workers if worker.ended]
     found.usual, found.late = _late(world, subject)
     found.grown = _grown(workers, world.outages[0].began if world.outages else world.warm)
@@ -77,18 +72,7 @@ def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
     return found
 
 
-def _lost(world: World, subject: Subject) -> int:
-    """Raw records that a broker has acknowledged, and that are not there."""
-    topic = subject.flow.topology.raw_topic
-    log = subject.flow.read(topic)
-    there = {(m.partition(), m.offset(), m.value()) for m in log}
-    # of what had arrived before it was sent again the producer does not hear where it lies
-    there |= {(m.partition(), UNKNOWN, m.value()) for m in log}
-    taken = ((n, max(UNKNOWN, offset), value) for n, offset, value in world.feed.taken[topic])
-    return len(set(taken) - there)
-
-
-def _late(world: World, subject: Subject) -> tuple[float, list[float]]:
+def _late(world: Stage, subject: Subject) -> tuple[float, list[float]]:
     """How long after a slot's last event its last release comes without an outage, at most, as far
     as nobody was held for long; and how much longer than that it took from each outage on.
     """

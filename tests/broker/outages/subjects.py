@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.errors import BrokerError
-from ldp_kafka.topology.roles import Agent, Role
-from tests.broker.chaos.kinds.fault import edge
-from tests.broker.flow import Flow, configure
+from tests.broker.asking import configure
+from tests.broker.flow import Flow
 from tests.broker.outages.worker import Worker
 
 __all__ = ["KINDS", "SESSION", "Kind", "Subject"]
@@ -31,6 +29,13 @@ edge: {{key_file: {key}}}
 runtime: {{shards: {shards}, snapshot_seconds: 1, session_timeout: {session}}}
 """
 EVENT = "domain: [10, 30], epsilon: 8.0, window: 4"
+
+
+ORDERED = {"max.in.flight": 1, "message.timeout.ms": 0, "reconnect.backoff.max.ms": 200}
+"""Of a producer that waits for its broker as long as it takes, and that keeps the order of what it
+tries again. Not one of librdkafka's idempotent ones, which takes a core meanwhile
+(`OrderedProducer`).
+"""
 
 
 class Kind(NamedTuple):
@@ -64,6 +69,29 @@ KINDS = {
 """By name. Each is a method of another sort, or its events come in another form."""
 
 
+def flow_of(boot: str, tmp: Path, prefix: str, kind: str, phase: str) -> Flow:
+    """A topology of this kind, with its topics."""
+    of = KINDS[kind]
+    made = Flow(
+        boot,
+        tmp,
+        f"{prefix}-{kind}-{phase}",
+        method=of.method,
+        shape=of.shape,
+        statistics=of.statistics,
+        text=TEXT,
+        session=f"{SESSION:.0f}s",
+        format="json" if of.singles else "arrow",
+        shards=of.shards,
+        producer=ORDERED,
+    )
+    # when brokers took a record is what tells how late it is
+    admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
+    for topic in (made.topology.releases_topic, *made.changelogs):
+        configure(admin, topic, "message.timestamp.type", "LogAppendTime")
+    return made
+
+
 @dataclass
 class Subject:
     """A topology, and what it is doing when the brokers go."""
@@ -79,42 +107,6 @@ class Subject:
     held: str = ""
     """What shows that it was in its phase."""
 
-    @classmethod
-    def make(cls, boot: str, tmp: Path, prefix: str, kind: str, phase: str) -> Subject:
-        """With its topics. Of three nodes one may not know a topic yet that another has just made:
-        it is asked again, as an operator would.
-        """
-        of = KINDS[kind]
-        name = f"{prefix}-{kind}-{phase}"
-        for _ in range(10):
-            try:
-                flow = Flow(
-                    boot,
-                    tmp,
-                    name,
-                    method=of.method,
-                    shape=of.shape,
-                    statistics=of.statistics,
-                    text=TEXT,
-                    session=f"{SESSION:.0f}s",
-                    format="json" if of.singles else "arrow",
-                    shards=of.shards,
-                )
-                break
-            except BrokerError as error:
-                if "UNKNOWN_TOPIC_OR_PART" not in str(error):
-                    raise
-                time.sleep(1)
-        else:
-            raise BrokerError("the nodes never agreed on what topics there are")
-        made = cls(kind, phase, flow, tmp)
-        # when brokers took a record is what tells how late it is
-        admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
-        changelogs = [role.changelog(agent.name) for role, agent in flow.topology.flow.readers()]
-        for topic in (flow.topology.releases_topic, *changelogs):
-            configure(admin, topic, "message.timestamp.type", "LogAppendTime")
-        return made
-
     @property
     def users(self) -> int:
         return KINDS[self.kind].users
@@ -124,23 +116,14 @@ class Subject:
         return KINDS[self.kind].singles
 
     @property
-    def edge(self) -> tuple[Role, Agent]:
-        """Who folds the raw log."""
-        return edge(self.flow)
-
-    @property
     def edges(self) -> list[Worker]:
         """The workers that do, oldest first."""
-        return [each for each in self.workers if each.role == self.edge[0].name]
+        return [each for each in self.workers if each.role == self.flow.edge[0].name]
 
     @property
     def name(self) -> str:
         """For whoever reads what was found."""
         return f"{self.kind} ({self.phase})"
-
-    @property
-    def groups(self) -> list[str]:
-        return [role.group for role in self.flow.topology.roles]
 
     def start(self, role: str) -> Worker:
         """One more worker."""
@@ -180,4 +163,3 @@ class Subject:
             if worker.runs:
                 worker.process.kill()
                 worker.process.wait()
-        self.flow.close()
