@@ -32,6 +32,8 @@ Log = tuple[str, TopicPartition]
 LEADERLESS = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,  # of a client that knows who led it before a broker came back
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError._UNKNOWN_PARTITION,  # so a client says that has not heard yet who leads it
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,

@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
-from tests.broker.place import Place, alive
+from tests.broker.place import Place
+from tests.broker.watching import alive
 
 __all__ = ["FROZEN", "Cluster"]
 

@@ -228,14 +228,14 @@ class Steady(Feed):
     """A part of each slot's users every quarter of a second."""
 
     def __init__(self, subjects: Sequence[Subject], seed: int) -> None:
-        super().__init__([subject.flow for subject in subjects], seed)
+        super().__init__(subjects, seed)
         self.subjects = subjects
         self.given: dict[str, dict[int, float]] = defaultdict(dict)
         """By topology: when the last event of each slot was given to the producer."""
 
     def per_slot(self, subject: Subject) -> int:
         """Messages of a slot, over all partitions: each ends with a tick."""
-        partitions = subject.flow.topology.input.partitions
+        partitions = subject.topology.input.partitions
         return (subject.users if subject.singles else PARTS * partitions) + partitions
 
     def _go_on(self) -> None:
@@ -249,7 +249,7 @@ class Steady(Feed):
 
     def _give(self, subject: Subject, part: int) -> None:
         """A part of a slot's users; behind the last one a tick."""
-        flow, topology = subject.flow, subject.flow.topology
+        topology = subject.topology
         for partition in range(topology.input.partitions):
             users = users_of(topology, partition, subject.users)[part::PARTS]
             values = values_of(topology, self.slot, self.numbers, len(users))
@@ -257,10 +257,10 @@ class Steady(Feed):
             if subject.singles:
                 for user, at, value in zip(users, times.tolist(), values.tolist(), strict=True):
                     record = {"user": user, "time": at, "value": value}
-                    self._put(flow, partition, json.dumps(record).encode())
+                    self._put(subject, partition, json.dumps(record).encode())
             else:
-                self._put(flow, partition, encode(Events(Ids.of(users), times, values)))
+                self._put(subject, partition, encode(Events(Ids.of(users), times, values)))
             if part == PARTS - 1:
-                self._put(flow, partition, encode(Tick((START + self.slot) * HOUR)))
+                self._put(subject, partition, encode(Tick((START + self.slot) * HOUR)))
         if part == PARTS - 1:
             self.given[topology.name][START + self.slot] = time.time()

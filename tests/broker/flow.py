@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import random
 import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +33,7 @@ from ldp_kafka.topology.roles import Agent, Role
 from tests.broker.asking import Log, Reader, client
 from tests.broker.forks import Life
 from tests.broker.judge.verdict import Verdict, compared
+from tests.broker.watching import until
 from tests.keys import KEY
 
 SLOT = 60_000
@@ -300,12 +304,13 @@ class Flow:
         return out
 
     def expected(self) -> local.Run:
-        return local.run(
-            self.topology,
-            self.noise(),
-            self.raw(),
-            together=50,
-        )
+        return local.run(self.topology, self.noise(), self.raw(), together=50)
+
+    def until_acknowledged(self) -> None:
+        """Until whoever folds the raw log has acknowledged all of it."""
+        role, agent = self.edge
+        place = role.group, agent.topic, range(agent.partitions)
+        until(lambda: not sum(admin.lag({"bootstrap.servers": self.boot}, *place).values()))
 
     def wait(self, expected: local.Run, limit: float = 60.0) -> None:
         """Until every expected release has been written and every group has acknowledged its whole
@@ -327,9 +332,32 @@ class Flow:
                 return
             time.sleep(0.5)
 
+    def settled(self, limit: float = 90.0) -> Verdict:
+        """Wait for all that must come of the raw log as it lies; what the judge says of it."""
+        expected = self.expected()
+        self.wait(expected, limit)
+        return self.judge(expected)
+
     def judge(self, expected: local.Run) -> Verdict:
         """Every report and every release against those that were expected."""
         verdict = Verdict(exits=self.exits)
         compared(self, expected, verdict)
         verdict.wrong = +verdict.wrong
         return verdict
+
+
+@contextmanager
+def load(flow: Flow, users: int = 60) -> Iterator[list[int]]:
+    """Slot after slot, meanwhile; gives how many there were."""
+    over, rnd, slots = threading.Event(), random.Random(3), list[int]()
+
+    def put() -> None:
+        while not over.wait(0.3):
+            flow.slot(rnd, len(slots), users)
+            slots.append(1)
+
+    thread = threading.Thread(target=put, daemon=True)
+    thread.start()
+    yield slots
+    over.set()
+    thread.join(30)

@@ -24,7 +24,7 @@ from tests.broker.cluster import Cluster
 from tests.broker.crews import Crew
 from tests.broker.flow import SLOT, START, Flow
 from tests.broker.judge.logs import judge_all
-from tests.broker.requests import until
+from tests.broker.watching import until
 
 TEXT = """
 topology: {name}

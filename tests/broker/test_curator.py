@@ -22,9 +22,9 @@ from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import SLOT, START, Flow, users_of
 from tests.broker.forks import Life
-from tests.broker.test_faults import until, until_acknowledged
 from tests.broker.test_no_value_leaves import Planted, hits, of_topic
 from tests.broker.test_state_tools import put_back, said
+from tests.broker.watching import until
 from tests.keys import OTHER
 
 TEXT = """
@@ -71,7 +71,7 @@ def changelog(flow: Flow) -> str:
 
 def until_folded(flow: Flow) -> None:
     """Until the curator has acknowledged its whole log."""
-    until_acknowledged(flow, "curate")
+    flow.until_acknowledged()
 
 
 def scraped(flow: Flow) -> str:

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.kafka.rights import check_rights
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.topology import Right, access, load
 from tests.broker.alone import Alone
+from tests.broker.cluster import Cluster
 from tests.broker.flow import KEY
-from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, until, waiting
+from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, waiting
 from tests.broker.secured import secured_broker
+from tests.broker.watching import until
 
 LONG = 120  # seconds
 
@@ -131,15 +132,13 @@ def test_a_zombie_repeats_and_takes_nothing_back(place):
 
 def test_a_broker_that_is_away_for_a_while(can_start, tmp_path, prefix):
     """The forwarder waits, and goes on; it has neither ended nor lost anything."""
-    with KafkaServer("4.3.1", tmp_path / "kafka") as server:
-        place = Place(server.bootstrap_servers, tmp_path, prefix)
+    with Cluster(tmp_path / "kafka") as cluster:
+        place = Place(cluster.boot, tmp_path, prefix)
         try:
             with Copier(place.topology, place.config) as copier:
                 place.ask(1)
                 until(place.done, LONG)
-                server.stop()
-                time.sleep(8)  # longer than its session
-                server.start()
+                cluster.away("ended", 12)  # longer than its session
                 place.ask(2, 3)
                 until(place.done, LONG)
                 assert not copier.ended

@@ -19,7 +19,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.asking import configure
 from tests.broker.flow import KEY, SLOT, START, Flow
 from tests.broker.forks import Life
-from tests.broker.test_faults import until, until_acknowledged
+from tests.broker.watching import until
 from tests.keys import OTHER
 
 USERS = 40
@@ -41,7 +41,7 @@ def flow(kafka, tmp_path_factory):
     made.start("collect"), made.start("perturb")
     for t in range(5):
         made.slot(rnd, t, USERS)
-    until_acknowledged(made)
+    made.until_acknowledged()
     made.stop()
     for t in range(5, 8):
         made.slot(rnd, t, USERS)
@@ -131,7 +131,7 @@ def test_a_compacted_log(flow, more):
 def test_it_goes_on_as_if_nothing_had_been(flow):
     """What was put back is enough."""
     process = flow.start("perturb")
-    until_acknowledged(flow)
+    flow.until_acknowledged()
     process.terminate()
     assert process.wait(30) == 0
     flow.workers.clear()
@@ -204,7 +204,7 @@ def test_a_raw_topic_that_was_made_anew(kafka, tmp_path, prefix):
     try:
         made.start("collect"), made.start("perturb")
         made.slot(rnd, 0, USERS)
-        until_acknowledged(made)
+        made.until_acknowledged()
         made.stop()
         topic = made.topology.raw_topic
         records = made.read(topic)

@@ -22,6 +22,7 @@ from tests import needs
 from tests.broker.asking import Reader
 from tests.broker.flow import KEY, Flow
 from tests.broker.flow import TEXT as flow_text
+from tests.broker.watching import until
 from tests.depth import depth
 
 TEXT = """
@@ -242,9 +243,7 @@ def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
             time.sleep(0.5)
             if t in (6, 16):
                 flow.start(flow.kill(0))
-        expected = flow.expected()
-        flow.wait(expected)
-        verdict = flow.judge(expected)
+        verdict = flow.settled()
         raw = flow.raw()
     finally:
         flow.close()
@@ -286,16 +285,14 @@ def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, pre
             flow.slot(rnd, t, 100, tick=False)
             time.sleep(0.5)
             if t == 0:
-                wait_for(
+                until(
                     lambda: any(
                         admin.watermarks(config, flow.topology.reports_topic, p)[1] > 1
                         for p in (0, 1)
                     )
                 )
                 flow.start(flow.kill(0))
-        expected = flow.expected()
-        flow.wait(expected)
-        verdict = flow.judge(expected)
+        verdict = flow.settled()
         raw = flow.raw()
     finally:
         flow.close()
@@ -303,11 +300,3 @@ def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, pre
     assert not verdict.exits, "no worker ended by itself"
     assert verdict.releases >= 8
     assert [log[0].offset for log in raw] == [5, 5]
-
-
-def wait_for(condition, limit=30.0):
-    """Until it holds."""
-    end = time.time() + limit
-    while not condition():
-        assert time.time() < end
-        time.sleep(0.05)

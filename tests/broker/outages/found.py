@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from tests.broker.judge.verdict import Verdict
 from tests.broker.outages.subjects import Subject
-from tests.broker.outages.worker import Worker
 from tests.broker.outages.world import Outage, Stage, released
+from tests.broker.workers import Worker
 
 __all__ = ["SAID", "Found", "find"]
 
@@ -53,15 +53,15 @@ class Found:
 def find(world: Stage) -> dict[str, Found]:
     """All of it, by topology, once everything has settled."""
     return {
-        subject.flow.topology.name: _of(world, subject, verdict)
+        subject.topology.name: _of(world, subject, verdict)
         for subject, verdict in zip(world.subjects, world.verdicts(), strict=True)
     }
 
 
 def _of(world: Stage, subject: Subject, verdict: Verdict) -> Found:
-    workers = [*subject.workers, *subject.ended]
+    workers = [*(worker for _, worker in subject.workers), *subject.ended]
     folded = verdict.reports or verdict.windows
-    found = Found(subject.flow.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
+    found = Found(subject.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
     found.exits = [worker.ended for worker in workers if worker.ended]
     found.usual, found.late = _late(world, subject)
     found.grown = _grown(workers, world.outages[0].began if world.outages else world.warm)
@@ -76,7 +76,7 @@ def _late(world: Stage, subject: Subject) -> tuple[float, list[float]]:
     """How long after a slot's last event its last release comes without an outage, at most, as far
     as nobody was held for long; and how much longer than that it took from each outage on.
     """
-    came, given = released(subject), world.feed.given[subject.flow.topology.name]
+    came, given = released(subject), world.feed.given[subject.topology.name]
     never = float("inf")
     begins = [outage.since for outage in world.outages] or [never]
     took = {slot: came.get(slot, never) - at for slot, at in given.items() if at >= world.warm}

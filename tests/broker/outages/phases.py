@@ -80,10 +80,10 @@ class Phase:
                 worker.resume()
             self.again(world, subject)
         raise Missed(
-            f"{subject.flow.topology.name}: {subject.phase} did not come about in {WAIT:g} s;"
-            f" {world.ask.left(subject.flow.raw_log)} messages are left, its group is"
+            f"{subject.topology.name}: {subject.phase} did not come about in {WAIT:g} s;"
+            f" {world.ask.left(subject.raw_log)} messages are left, its group is"
             f" {world.group(subject).state}, of its workers"
-            f" {sum(worker.runs for worker in subject.workers)} of {len(subject.workers)} run"
+            f" {sum(worker.runs for _, worker in subject.workers)} of {len(subject.workers)} run"
         )
 
 
@@ -97,10 +97,10 @@ class Idle(Phase):
 
     def comes(self, world: Stage, subject: Subject) -> bool:
         time.sleep(0.1)
-        return world.ask.left(subject.flow.logs) == 0
+        return world.ask.left(subject.logs) == 0
 
     def there(self, world: Stage, subject: Subject) -> str:
-        return "" if world.ask.left(subject.flow.logs) else "nothing is left to fold"
+        return "" if world.ask.left(subject.logs) else "nothing is left to fold"
 
     def over(self, world: Stage, subject: Subject) -> None:
         subject.fed = True
@@ -115,7 +115,7 @@ class Recovering(Phase):
         subject.end(subject.edges[-1])
 
     def begin(self, world: Stage, subject: Subject) -> None:
-        subject.start(subject.flow.edge[0].name)
+        subject.start(subject.edge[0].name)
 
     def again(self, world: Stage, subject: Subject) -> None:
         self.ready(world, subject)
@@ -139,7 +139,7 @@ class Joining(Phase):
         world.wait_for(lambda: world.group(subject).state == "Stable", "its group is stable")
 
     def begin(self, world: Stage, subject: Subject) -> None:
-        subject.start(subject.flow.edge[0].name)
+        subject.start(subject.edge[0].name)
 
     again = Recovering.again
 
@@ -156,7 +156,7 @@ class Leaving(Joining):
 
     def ready(self, world: Stage, subject: Subject) -> None:
         if len(subject.edges) < 2:
-            subject.start(subject.flow.edge[0].name)
+            subject.start(subject.edge[0].name)
 
         def together() -> bool:
             group = world.group(subject)
@@ -177,18 +177,18 @@ class Asking(Phase):
         self.seen: dict[str, int] = {}
 
     def comes(self, world: Stage, subject: Subject) -> bool:
-        topic = subject.flow.topology.requests_topic
+        topic = subject.topology.requests_topic
         end = world.ask.end(topic, 0)
         last = self.seen.get(topic, end)
         self.seen[topic] = end
         return end > last
 
     def there(self, world: Stage, subject: Subject) -> str:
-        topology = subject.flow.topology
+        topology = subject.topology
         _, value = world.ask.last(topology.requests_topic, 0)
         if header(value) or not (request := parse_json(value))["epsilon"]:
             return ""  # nobody is asked
-        for message in subject.flow.read(topology.reports_topic):
+        for message in subject.read(topology.reports_topic):
             batch = read_reports(message.value())
             said = [] if batch is None else batch.singles()
             if any(one.slot == request["slot"] and one.phase == SECOND for one in said):
@@ -206,7 +206,7 @@ class Saving(Phase):
 
     def comes(self, world: Stage, subject: Subject) -> bool:
         """Records come after a silence."""
-        role, agent = subject.flow.edge
+        role, agent = subject.edge
         name = role.changelog(agent.name)
         ends = sum(world.ask.end(name, number) for number in range(agent.partitions))
         last, since = self.seen.get(name, (ends, time.time()))
@@ -216,7 +216,7 @@ class Saving(Phase):
 
     def there(self, world: Stage, subject: Subject) -> str:
         time.sleep(0.05)  # what is on its way arrives
-        role, agent = subject.flow.edge
+        role, agent = subject.edge
         for number in range(agent.partitions):
             key, value = world.ask.last(role.changelog(agent.name), number)
             part = json.loads(key).split("/")[1]
@@ -231,10 +231,10 @@ class Folding(Phase):
     turn = 2
 
     def comes(self, world: Stage, subject: Subject) -> bool:
-        return world.ask.left(subject.flow.raw_log) > 0
+        return world.ask.left(subject.raw_log) > 0
 
     def there(self, world: Stage, subject: Subject) -> str:
-        left = world.ask.left(subject.flow.raw_log)
+        left = world.ask.left(subject.raw_log)
         return f"{left} messages are not acknowledged" if left else ""
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.broker.cluster import FROZEN
 from tests.broker.feed import START, Steady
 from tests.broker.outages.phases import PHASES, Missed, Phase
-from tests.broker.outages.subjects import Subject, flow_of
-from tests.broker.outages.worker import Worker
+from tests.broker.outages.subjects import Subject
+from tests.broker.workers import Worker
 from tests.broker.world import World
 
 __all__ = ["Outage", "Stage", "released"]
@@ -72,11 +72,11 @@ class Stage(World):
     """
 
     feed: Steady
+    flows: list[Subject]
 
     def __init__(
         self, tmp: Path, prefix: str, nodes: int, plays: Sequence[tuple[str, str]], seed: int
     ) -> None:
-        self.subjects: list[Subject] = []
         self.outages: list[Outage] = []
         self.phases: dict[str, Phase] = {name: phase() for name, phase in PHASES.items()}
         self.warm = 0.0
@@ -86,10 +86,7 @@ class Stage(World):
         self._over = threading.Event()
         super().__init__(tmp, nodes)
         try:
-            self.made([partial(flow_of, self.boot, tmp, prefix, *play) for play in plays])
-            self.subjects += [
-                Subject(*play, flow, tmp) for play, flow in zip(plays, self.flows, strict=True)
-            ]
+            self.made([partial(Subject, self.boot, tmp, prefix, *play) for play in plays])
             self.feed = Steady(self.subjects, seed)
             self.feed.start()
             for subject in self.subjects:
@@ -100,9 +97,14 @@ class Stage(World):
             raise
 
     @property
+    def subjects(self) -> list[Subject]:
+        """The topologies."""
+        return self.flows
+
+    @property
     def workers(self) -> list[Worker]:
         """Those that are to run."""
-        return [worker for subject in self.subjects for worker in subject.workers]
+        return [worker for subject in self.subjects for _, worker in subject.workers]
 
     def _look(self) -> None:
         while not self._over.wait(LOOK):
@@ -115,7 +117,7 @@ class Stage(World):
 
     def group(self, subject: Subject):
         """The edge's, as its coordinator describes it."""
-        return self.ask.group(subject.flow.edge[0].group)
+        return self.ask.group(subject.edge[0].group)
 
     def behind(self, subject: Subject) -> int:
         """Slots that its newest release is behind its input."""
@@ -131,14 +133,14 @@ class Stage(World):
             self.behind(subject) < BEHIND
             and group.state == "Stable"
             and len(group.members) == ours
-            and self.ask.left(subject.flow.raw_log) < BEHIND * self.feed.per_slot(subject)
+            and self.ask.left(subject.raw_log) < BEHIND * self.feed.per_slot(subject)
         )
 
     def calm(self, seconds: float = CALM, limit: float = 120.0) -> None:
         """Wait until every topology follows its input, and for so long after that."""
         for subject in self.subjects:
             follows = lambda subject=subject: self.follows(subject)  # noqa: E731
-            self.wait_for(follows, f"{subject.flow.topology.name} follows its input", limit)
+            self.wait_for(follows, f"{subject.topology.name} follows its input", limit)
         if not self.warm:
             self.warm = time.time()
             self.say("all follow their input")
@@ -183,7 +185,7 @@ class Stage(World):
     def go_on(self) -> None:
         """Phases are over, and brokers there."""
         for subject in self.subjects:
-            for worker in subject.workers:
+            for _, worker in subject.workers:
                 worker.resume()
             self._do("over", subject)
 
@@ -231,24 +233,21 @@ class Stage(World):
         )
         ended = self.workers
         for subject in self.subjects:
-            for worker in list(subject.workers):
+            for _, worker in list(subject.workers):
                 if worker.runs:
                     subject.tell_to_end(worker)
         for worker in ended:
-            worker.process.wait(60)
+            worker.wait(60)
 
     def close(self) -> None:
         self._over.set()
-        for subject in self.subjects:
-            subject.close()
         super().close()
 
 
 def released(subject: Subject) -> dict[int, float]:
     """When brokers took the last release of each slot, of its copies the first."""
-    flow = subject.flow
     firsts: dict[bytes, tuple[int, float]] = {}
-    for message in flow.read(flow.topology.releases_topic):
+    for message in subject.read(subject.topology.releases_topic):
         slot = json.loads(message.value()).get("slot")
         if slot is not None:
             firsts.setdefault(message.key(), (slot, message.timestamp()[1] / 1000))
