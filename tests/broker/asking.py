@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -20,12 +20,21 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ldp_kafka.errors import BadRecord
+from ldp_kafka.errors import BadRecord, BrokerError
 from ldp_kafka.runtime.kafka.admin import extent
 from ldp_kafka.runtime.kafka.client_options import reconnects
 from ldp_kafka.runtime.wire.parsing import parse_json
 
-__all__ = ["Log", "Questions", "Reader", "client", "configure", "everything", "header"]
+__all__ = [
+    "Log",
+    "Questions",
+    "Reader",
+    "append",
+    "client",
+    "configure",
+    "everything",
+    "header",
+]
 
 Log = tuple[str, TopicPartition]
 """A group, and a partition that it reads."""
@@ -68,6 +77,23 @@ def configure(admin: AdminClient, topic: str, name: str, value: str | None) -> N
         [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
     ).values():
         answer.result(15)
+
+
+def append(
+    boot: str, topic: str, *records: tuple[int, bytes | None, bytes | None], **more: object
+) -> None:
+    """Append records: partition, key, value.
+
+    Raises
+    ------
+    BrokerError : a broker did not take them
+    """
+    producer, failed = Producer(client(boot, **more)), list[object]()
+    told = lambda error, _: failed.append(error) if error else None  # noqa: E731
+    for partition, key, value in records:
+        producer.produce(topic, value, key, partition, on_delivery=told)
+    if producer.flush(30) or failed:
+        raise BrokerError(f"{topic} was not written: {failed[:1]}")
 
 
 def watermarks(

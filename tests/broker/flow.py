@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 from confluent_kafka import Producer, TopicPartition
@@ -132,6 +133,12 @@ class Flow:
         self.gone: dict[str, list] = {}  # by topic, records of one that a fault deleted
         # keys and values of records that a fault wrote in a worker's place
         self.forged: set[tuple[bytes, bytes]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def edge(self) -> tuple[Role, Agent]:

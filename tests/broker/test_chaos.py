@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos.fault import Fault
+from tests.broker.chaos.fault import Fault, NotHeld, Then
 from tests.broker.chaos.faults import JOIN, LONG, ONE_NODE, THREE_NODES
 from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
 from tests.broker.chaos.run import Round, play, schedule, seed
@@ -53,6 +53,18 @@ def parts(order: list[Fault], count: int) -> Iterator[list[Fault]]:
         end += end < len(order) and order[end] is JOIN
         yield order[first:end]
         first = end
+
+
+def test_a_fault_that_takes_too_long_has_not_held():
+    """What became of it is in the text."""
+
+    def does(_: object) -> str:
+        time.sleep(0.02)
+        return "it slept"
+
+    assert Fault("quick", does, then=Then.NOTHING)(None) == "it slept"
+    with pytest.raises(NotHeld, match=r"may take 0\.01 s: it slept"):
+        Fault("slow", does, then=Then.NOTHING, within=0.01)(None)
 
 
 def test_faults_of_every_kind(can_start, tmp_path, prefix):

@@ -23,9 +23,8 @@ USERS = 200
 
 @pytest.fixture
 def flow(kafka, tmp_path, prefix):
-    made = Flow(kafka, tmp_path, prefix)
-    yield made
-    made.close()
+    with Flow(kafka, tmp_path, prefix) as made:
+        yield made
 
 
 def test_a_second_worker_joins_before_the_first_commit(flow):
@@ -47,7 +46,7 @@ def test_a_worker_dies_between_its_output_and_its_state(kafka, tmp_path, prefix,
     monkeypatch.setenv("LDP_KAFKA_TEST_STOP", str(stop))
     flow = Flow(kafka, tmp_path, prefix)
     rnd = random.Random(4)
-    try:
+    with flow:
         flow.start("collect"), flow.start("perturb")
         for round_ in range(3):
             victim = flow.workers[-1][1]
@@ -58,8 +57,6 @@ def test_a_worker_dies_between_its_output_and_its_state(kafka, tmp_path, prefix,
             flow.start(flow.kill(len(flow.workers) - 1))
         flow.finish(18)
         verdict = flow.settled(60)
-    finally:
-        flow.close()
     assert verdict.clean, verdict
 
 
@@ -73,7 +70,7 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
     monkeypatch.setenv("LDP_KAFKA_TEST_STOP", str(stop))
     flow = Flow(kafka, tmp_path, prefix)
     rnd = random.Random(6)
-    try:
+    with flow:
         flow.start("collect")
         zombie = flow.start("perturb")
         for t in range(6):
@@ -101,8 +98,6 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
             flow.slot(rnd, t, USERS)
         flow.finish(26)
         verdict = flow.settled(60 if mutant == "none" else 25)
-    finally:
-        flow.close()
     assert verdict.clean == (mutant == "none"), verdict
 
 
@@ -114,7 +109,7 @@ def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, m
     monkeypatch.setenv("LDP_KAFKA_TEST_LOSE", str(lost))
     flow = Flow(kafka, tmp_path, prefix)
     rnd = random.Random(8)
-    try:
+    with flow:
         worker = flow.start("perturb")
         for t in range(8):
             flow.slot(rnd, t, USERS)
@@ -133,8 +128,6 @@ def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, m
         else:
             assert worker.wait(60) == RETRY
             assert " did not come, though it was read 30 times, but " in flow.log_path.read_text()
-    finally:
-        flow.close()
 
 
 def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tmp_path, prefix):
@@ -143,7 +136,7 @@ def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tm
     """
     flow, client = Flow(kafka, tmp_path, prefix), AdminClient({"bootstrap.servers": kafka})
 
-    try:
+    with flow:
         configure(client, flow.topology.reports_topic, "max.message.bytes", "64")
         for t in range(4):
             flow.slot(random.Random(7), t, USERS)
@@ -155,8 +148,6 @@ def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tm
         configure(client, flow.topology.reports_topic, "max.message.bytes", None)
         flow.start("collect")
         verdict = flow.settled()
-    finally:
-        flow.close()
     assert verdict.clean and verdict.reports > 100, verdict
 
 
@@ -172,14 +163,13 @@ def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix, workers)
     """With ``input.idle`` a partition that gets nothing does not hold the releases back, also where
     its owner has no other; the ticks are in the log, so the judge folds them too.
     """
-    flow = Flow(
+    with Flow(
         kafka,
         tmp_path,
         prefix,
         statistics="mean",
         text=TEXT.replace("  lateness: 1", "  lateness: 1\n  idle: 1s"),
-    )
-    try:
+    ) as flow:
         for role in ("collect", *["perturb"] * workers):
             flow.start(role)
         rnd = random.Random(5)
@@ -189,7 +179,5 @@ def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix, workers)
         until(lambda: len(flow.read(flow.topology.releases_topic)) >= 6)
         ticks = [message for message in flow.raw()[1] if b'"tick"' in message.value]
         verdict = flow.settled()
-    finally:
-        flow.close()
     assert ticks, "nobody else writes to that partition"
     assert verdict.clean and verdict.releases >= 6, verdict

@@ -50,9 +50,8 @@ class Place(Alone):
 
 @pytest.fixture
 def place(kafka, tmp_path, prefix):
-    made = Place(kafka, tmp_path, prefix)
-    yield made
-    made.close()
+    with Place(kafka, tmp_path, prefix) as made:
+        yield made
 
 
 def test_killed_between_partitions_again_and_again(place):
@@ -132,19 +131,15 @@ def test_a_zombie_repeats_and_takes_nothing_back(place):
 
 def test_a_broker_that_is_away_for_a_while(can_start, tmp_path, prefix):
     """The forwarder waits, and goes on; it has neither ended nor lost anything."""
-    with Cluster(tmp_path / "kafka") as cluster:
-        place = Place(cluster.boot, tmp_path, prefix)
-        try:
-            with Copier(place.topology, place.config) as copier:
-                place.ask(1)
-                until(place.done, LONG)
-                cluster.away("ended", 12)  # longer than its session
-                place.ask(2, 3)
-                until(place.done, LONG)
-                assert not copier.ended
-            assert [in_order(each) for each in place.asked()] == [[1, 2, 3]] * PARTITIONS
-        finally:
-            place.close()
+    with Cluster(tmp_path / "kafka") as cluster, Place(cluster.boot, tmp_path, prefix) as place:
+        with Copier(place.topology, place.config) as copier:
+            place.ask(1)
+            until(place.done, LONG)
+            cluster.away("ended", 12)  # longer than its session
+            place.ask(2, 3)
+            until(place.done, LONG)
+            assert not copier.ended
+        assert [in_order(each) for each in place.asked()] == [[1, 2, 3]] * PARTITIONS
 
 
 @pytest.fixture(scope="module")

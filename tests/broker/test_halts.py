@@ -201,7 +201,7 @@ def test_more_partitions(flow):
 def test_a_raw_topic_that_was_made_anew(kafka, tmp_path, prefix):
     """With the same events in it: their noise would be fresh, a second draw for the same values."""
     made, rnd = Flow(kafka, tmp_path, prefix), random.Random(11)
-    try:
+    with made:
         made.start("collect"), made.start("perturb")
         made.slot(rnd, 0, USERS)
         made.until_acknowledged()
@@ -218,5 +218,3 @@ def test_a_raw_topic_that_was_made_anew(kafka, tmp_path, prefix):
             made.put(message.partition(), message.value())
         made.producer.flush(20)
         assert "the raw topic was made anew" in halted(made)
-    finally:
-        made.close()

@@ -170,7 +170,7 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
     )
     topology, folder = flow.topology, tmp_path / "cwd"
     folder.mkdir()
-    try:
+    with flow:
         flow.start("collect")
         worker = Shell(flow, folder, "--role", "perturb").process
         feed(flow, planted, 0)
@@ -227,8 +227,6 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
         found = hits({"raw": raw, "state": opened}, planted, bound)
         assert found["raw"] > 10_000
         assert found["state"] > USERS
-    finally:
-        flow.close()
 
 
 def test_a_process_that_nobody_hardens_leaves_a_core_file(tmp_path):

@@ -23,7 +23,7 @@ from tests.broker.chaos.run import seed
 from tests.broker.cluster import FROZEN
 from tests.broker.outages.found import Found, find
 from tests.broker.outages.subjects import SESSION
-from tests.broker.outages.world import Outage, Stage
+from tests.broker.outages.world import Outage, OutageWorld
 
 # see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
@@ -83,7 +83,7 @@ def judged(found: Found, outages: list[Outage]) -> None:
     assert not found.dead, found
 
 
-def all_of(world: Stage) -> list[Found]:
+def all_of(world: OutageWorld) -> list[Found]:
     """What came of a world, once all is settled; also where workers have ended."""
     for subject in world.subjects:
         subject.revive()
@@ -109,14 +109,11 @@ def found(request, can_start, tmp_path_factory) -> tuple[list[Found], list[Outag
     ]
     plays = [play for phase in PHASES if phase in asked for play in cell.plays[phase]]
     tmp = tmp_path_factory.mktemp(f"outage-{cell}".replace(".", ""))
-    world = Stage(tmp, f"outage-{tmp.name[-6:]}", cell.nodes, plays, seed())
-    try:
+    with OutageWorld(tmp, f"outage-{tmp.name[-6:]}", cell.nodes, plays, seed()) as world:
         world.calm()
         world.rehearse()
         world.outage(cell.how, cell.seconds)
         return all_of(world), world.outages
-    finally:
-        world.close()
 
 
 @pytest.mark.long
@@ -140,8 +137,7 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
 
     first, second = ([*rnd.sample(phases, len(kinds)), "round"] for _ in range(2))
     plays = [*zip((*kinds, "asked"), first, strict=True)]
-    world = Stage(tmp_path, prefix, 1, plays, number)
-    try:
+    with OutageWorld(tmp_path, prefix, 1, plays, number) as world:
         world.calm()
         world.rehearse()
         world.outage("stopped", 45)
@@ -152,8 +148,6 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
         world.rehearse()
         world.outage("frozen", 10)
         cases, outages = all_of(world), world.outages
-    finally:
-        world.close()
     for each in cases:
         judged(each, outages)
 
@@ -164,14 +158,11 @@ def test_a_rolling_restart_costs_nothing(can_start, tmp_path, prefix):
     twice round, under load.
     """
     kinds = ("singles", "batches", "crowd", "asked", "curator")
-    world = Stage(tmp_path, prefix, 3, [(kind, "folding") for kind in kinds], seed())
-    try:
+    with OutageWorld(tmp_path, prefix, 3, [(kind, "folding") for kind in kinds], seed()) as world:
         world.calm(12.0)
         world.roll()
         world.roll()
         cases, outages = all_of(world), world.outages
-    finally:
-        world.close()
     assert len(outages) == 6
     for each in cases:
         judged(each, outages)

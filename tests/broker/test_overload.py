@@ -131,8 +131,7 @@ def drained(flow, limit):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
 def test_ten_times_too_much(kafka, tmp_path, prefix):
-    flow = Flow(kafka, tmp_path, f"{prefix}-overload", session="20s", statistics="mean")
-    try:
+    with Flow(kafka, tmp_path, f"{prefix}-overload", session="20s", statistics="mean") as flow:
         worker = flow.start("perturb")
         events = Input(flow)
         events.put(20_000)
@@ -188,5 +187,3 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
             f"{slow:,.0f} events/s, {sent:,} sent in {SECONDS} s, {backlog:,} waited, caught up in"
             f" {caught_up:.0f} s; {rest >> 20} -> {largest >> 20} MiB"
         )
-    finally:
-        flow.close()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -79,8 +79,7 @@ def relayed(boot, tmp_path, prefix, method, slots):
         ready=ready,
     )
     source = from_arrays(flow.topology, streams(1, slots), FIRST * SLOT, users(0)[:USERS])
-    with ExitStack() as stack:
-        stack.callback(flow.close)
+    with flow:
         yield flow, source
 
 
@@ -160,7 +159,7 @@ def test_killed_again_and_again(kafka, tmp_path, prefix):
     """
     with (
         relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
-        closing(Relayers(flow)) as all_,
+        Relayers(flow) as all_,
     ):
         write(flow, source)
         for dies in (1, 7, 100):
@@ -178,7 +177,7 @@ def test_a_zombie_repeats_and_loses_nothing(kafka, tmp_path, prefix):
     """
     with (
         relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
-        closing(Relayers(flow)) as all_,
+        Relayers(flow) as all_,
     ):
         write(flow, source)
         total = len(flow.read(flow.topology.input.topic))

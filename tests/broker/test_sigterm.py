@@ -38,9 +38,8 @@ def partitions(request) -> int:
 
 @pytest.fixture
 def flow(kafka, tmp_path, prefix, partitions):
-    made = Flow(kafka, tmp_path, prefix, statistics="mean", partitions=partitions)
-    yield made
-    made.close()
+    with Flow(kafka, tmp_path, prefix, statistics="mean", partitions=partitions) as made:
+        yield made
 
 
 @pytest.fixture
@@ -189,8 +188,7 @@ def test_while_the_broker_is_away(own, tmp_path, prefix, rnd):
     """All is saved: 0, and its group is not told. Something is not: it tries until it has to end,
     and says that it did not end in order. Nothing is lost either way.
     """
-    flow = Flow(own.boot, tmp_path, prefix, statistics="mean")
-    try:
+    with Flow(own.boot, tmp_path, prefix, statistics="mean") as flow:
         flow.slot(rnd, 0, 60)
         saved = started(flow)
         for _ in range(2):  # partitions
@@ -209,5 +207,3 @@ def test_while_the_broker_is_away(own, tmp_path, prefix, rnd):
             # one turn of whoever looks, and of a machine that is busy
             assert unsaved.code(LEAVE + 5) == 75, unsaved.end_of_log
         nothing_is_lost(flow, 2)
-    finally:
-        flow.close()

@@ -57,7 +57,7 @@ def started(boot: str, tmp_path, name: str) -> str:
         config = {"bootstrap.servers": boot}
         return not sum(admin.lag(config, group, topic, range(2)).values())
 
-    try:
+    with flow:
         flow.start("perturb")
         time.sleep(APART)
         flow.start("perturb")
@@ -73,8 +73,6 @@ def started(boot: str, tmp_path, name: str) -> str:
             return str(verdict)
         flow.stop()
         return ""
-    finally:
-        flow.close()
 
 
 def test_workers_that_start_together_live(kafka, tmp_path, prefix):

@@ -24,9 +24,8 @@ USERS = 80
 
 @pytest.fixture
 def flow(kafka, tmp_path, prefix):
-    made = Flow(kafka, tmp_path, prefix)
-    yield made
-    made.close()
+    with Flow(kafka, tmp_path, prefix) as made:
+        yield made
 
 
 def put_back(flow: Flow, name: str, old: dict[str, bytes]) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import KafkaException
 
@@ -41,6 +42,12 @@ class World:
         self.cluster = Cluster(tmp / "kafka", nodes, mib=mib, pause=self.pause)
         self.boot = self.cluster.boot
         self.ask = Questions(self.boot)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def made(self, makers: Sequence[Callable[[], Flow]]) -> list[Flow]:
         """Topologies and their topics, at the same time: it is mostly waiting."""

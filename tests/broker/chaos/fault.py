@@ -1,4 +1,4 @@
-"""What a fault is: something that is done to a `Harness` and undone, where and how often it is
+"""What a fault is: something that is done to a `ChaosWorld` and undone, where and how often it is
 drawn, what is waited for after it, and how long all of it may take.
 """
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tests.broker.chaos.crew import AGAIN
-from tests.broker.chaos.world import Harness
-from tests.broker.flow import Flow
+from tests.broker.chaos.world import ChaosWorld
 
 __all__ = ["Fault", "NotHeld", "Then", "must"]
 
@@ -53,7 +52,7 @@ class Fault:
     """
 
     name: str
-    does: Callable[[Harness], str]
+    does: Callable[[ChaosWorld], str]
     one: int = 0
     three: int = 0
     long: int = 0
@@ -61,7 +60,7 @@ class Fault:
     asks: bool = False
     within: float = 600.0
 
-    def __call__(self, world: Harness) -> str:
+    def __call__(self, world: ChaosWorld) -> str:
         """Do it; what became of it.
 
         Raises
@@ -79,30 +78,24 @@ class Fault:
         return said
 
 
-def no_exit(world: Harness, does: Callable[[Harness], str]) -> str:
+def no_exit(world: ChaosWorld, does: Callable[[ChaosWorld], str]) -> str:
     """Do what nobody may ask for a new start because of, and see that everybody goes on."""
     settled(world)
     marks, before = world.marks(), world.retried
     said = does(world)
+    raw = [log for flow in world.flows for log in flow.raw_log]
     ends: dict[tuple[str, int], int] = {}
-
-    def all_ends(flow: Flow) -> bool:
-        ends.update(world.ask.ends(flow.raw_log))
-        return True
-
+    there = world.until(lambda: ends.update(world.ask.ends(raw)) or True, 60)
+    must(there, "the brokers gave no answer when they were back")
     for flow in world.flows:
-        there = world.until(lambda flow=flow: all_ends(flow), 60)
-        must(there, "the brokers gave no answer when they were back")
-    for flow in world.flows:
-        mine = {at: end for at, end in ends.items() if at[0] == flow.topology.raw_topic}
-        must(world.acknowledged(flow, mine, AFTER), f"{flow.topology.name} did not go on")
+        must(world.acknowledged(flow, ends, AFTER), f"{flow.topology.name} did not go on")
     again = world.retried - before
     lines = "\n".join(world.lines(marks, (AGAIN, "ldp-kafka: "), before=40))
     must(not again, f"{again} processes asked to be started again: {said}:\n{lines}")
     return said
 
 
-def settled(world: Harness, limit: float = 90.0) -> None:
+def settled(world: ChaosWorld, limit: float = 90.0) -> None:
     """Wait until what came before has cost all that it costs."""
     end, seen, since = time.time() + limit, world.retried, time.time()
     while time.time() < end:

@@ -15,8 +15,6 @@ from tests.broker.cluster import FROZEN
 __all__ = ["FAULTS", "JOIN", "LEAVE", "LONG", "ONE_NODE", "THREE_NODES", "WINDOWS"]
 
 NOTHING, NO_EXIT = Then.NOTHING, Then.NO_EXIT
-REFUSED = ("reports", "releases", "requests"), ("reports", "releases", "partials", "sums")
-SIZE = "max.message.bytes"
 
 LEAVE = Fault("leave", workers.leave, one=1, long=2, then=NOTHING)
 JOIN = Fault("join", workers.join, one=1, long=2)
@@ -62,36 +60,22 @@ FAULTS = [
     # another reason than its size: it takes none that is older than its clock
     Fault(
         "produce_error",
-        partial(
-            topics.refused,
-            kinds=REFUSED[0],
-            setting="message.timestamp.before.max.ms",
-            values=("0",),
-            words=topics.TOO_OLD,
-        ),
+        partial(topics.refused, by=topics.TOO_OLD, kinds=("reports", "releases", "requests")),
         one=1,
         three=1,
         then=NOTHING,
     ),
-    # at first all are too large, then a large one is, and what comes behind it is not
     Fault(
         "oversize_record",
         partial(
             topics.refused,
-            kinds=REFUSED[1],
-            setting=SIZE,
-            values=("64", "400", "1500"),
-            words=topics.TOO_LARGE,
+            by=topics.SOME_TOO_LARGE,
+            kinds=("reports", "releases", "partials", "sums"),
         ),
         one=1,
         then=NOTHING,
     ),
-    Fault(
-        "oversize_state",
-        partial(topics.refused, kinds=(), setting=SIZE, values=("64",), words=topics.TOO_LARGE),
-        one=1,
-        then=NOTHING,
-    ),
+    Fault("oversize_state", partial(topics.refused, by=topics.TOO_LARGE), one=1, then=NOTHING),
     Fault("oversize_event", topics.oversize_event, one=1, then=NOTHING),
     # states and offsets
     Fault("old_state", state.old_state, one=1),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.broker.chaos.fault import Fault
 from tests.broker.chaos.faults import JOIN, LEAVE
-from tests.broker.chaos.world import Harness
+from tests.broker.chaos.world import ChaosWorld
 from tests.broker.judge.verdict import Verdict
 
 SEED = "LDP_KAFKA_SEED"
@@ -85,7 +85,7 @@ def play(
     """A whole round: these faults, in this order."""
     begin, made = time.time(), Round(number, nodes)
     told(f"seed {number}: {nodes} node(s), {', '.join(methods)}")
-    world = Harness(tmp, prefix, nodes, methods, number)
+    world = ChaosWorld(tmp, prefix, nodes, methods, number)
     try:
         world.begin(number)
         told(f"{time.time() - begin:6.1f} s: at work")

@@ -9,10 +9,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.errors import BrokerError
 from tests.broker.asking import client
 from tests.broker.crews import Crew, cpu_features
 from tests.broker.feed import Rough
@@ -20,13 +18,13 @@ from tests.broker.flow import Flow
 from tests.broker.test_methods import flow_of
 from tests.broker.world import World
 
-__all__ = ["SESSION", "Harness"]
+__all__ = ["SESSION", "ChaosWorld"]
 
 SESSION = 6.0  # seconds, of the topologies
 ROOM = 700  # MiB on the disk of each node
 
 
-class Harness(World):
+class ChaosWorld(World):
     """A world whose faults are drawn.
 
     Parameters
@@ -107,14 +105,6 @@ class Harness(World):
     def curated(self) -> list[Flow]:
         """Those with a curator."""
         return [flow for flow in self.flows if flow.topology.curated]
-
-    def write(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
-        """Append one record."""
-        producer, failed = Producer(client(self.boot)), list[object]()
-        told = lambda error, _: failed.append(error) if error else None  # noqa: E731
-        producer.produce(topic, value, key, partition, on_delivery=told)
-        if producer.flush(30) or failed:
-            raise BrokerError(f"{topic} was not written")
 
     def stable(self, members: int | None = None) -> bool:
         """Whether every group has so many members, by default one in every crew that runs, and has

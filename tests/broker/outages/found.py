@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tests.broker.judge.verdict import Verdict
 from tests.broker.outages.subjects import Subject
-from tests.broker.outages.world import Outage, Stage, released
+from tests.broker.outages.world import Outage, OutageWorld, released
 from tests.broker.workers import Worker
 
 __all__ = ["SAID", "Found", "find"]
@@ -50,7 +50,7 @@ class Found:
         )
 
 
-def find(world: Stage) -> dict[str, Found]:
+def find(world: OutageWorld) -> dict[str, Found]:
     """All of it, by topology, once everything has settled."""
     return {
         subject.topology.name: _of(world, subject, verdict)
@@ -58,7 +58,7 @@ def find(world: Stage) -> dict[str, Found]:
     }
 
 
-def _of(world: Stage, subject: Subject, verdict: Verdict) -> Found:
+def _of(world: OutageWorld, subject: Subject, verdict: Verdict) -> Found:
     workers = [*(worker for _, worker in subject.workers), *subject.ended]
     folded = verdict.reports or verdict.windows
     found = Found(subject.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
@@ -72,7 +72,7 @@ def _of(world: Stage, subject: Subject, verdict: Verdict) -> Found:
     return found
 
 
-def _late(world: Stage, subject: Subject) -> tuple[float, list[float]]:
+def _late(world: OutageWorld, subject: Subject) -> tuple[float, list[float]]:
     """How long after a slot's last event its last release comes without an outage, at most, as far
     as nobody was held for long; and how much longer than that it took from each outage on.
     """

@@ -19,7 +19,7 @@ from tests.broker.outages.subjects import Subject
 from tests.broker.workers import Worker
 from tests.broker.world import World
 
-__all__ = ["Outage", "Stage", "released"]
+__all__ = ["Outage", "OutageWorld", "released"]
 
 LOOK = 0.5  # seconds between two looks at every worker
 TOGETHER = 12.0  # seconds for which workers may be stopped until all phases are there: no session
@@ -62,7 +62,7 @@ class Outage:
         return f"{self.how}{kept}, {self.lasted:.1f} s until all is there again"
 
 
-class Stage(World):
+class OutageWorld(World):
     """A world in which every topology is doing something else when the brokers go.
 
     Parameters

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 
 from tests.broker.chaos.fault import must
-from tests.broker.chaos.world import Harness
+from tests.broker.chaos.world import ChaosWorld
 from tests.broker.cluster import FROZEN
 
 HOWS = (FROZEN, "ended", "killed")
 
 
-def short(world: Harness) -> float:
+def short(world: ChaosWorld) -> float:
     """Seconds of an outage, up to a minute: most are short."""
     return 60.0 ** world.random.random()
 
 
 def away(
-    world: Harness, seconds: float | Callable[[Harness], float], hows: tuple[str, ...] = HOWS
+    world: ChaosWorld, seconds: float | Callable[[ChaosWorld], float], hows: tuple[str, ...] = HOWS
 ) -> str:
     """All are away for so long."""
     how = world.random.choice(hows)
@@ -30,7 +30,7 @@ def away(
     return f"{how} for {lasts:.1f} s"
 
 
-def one_away(world: Harness, number: int) -> str:
+def one_away(world: ChaosWorld, number: int) -> str:
     """One ends by this signal, and comes back."""
     node = world.random.randrange(world.nodes)
     forced = world.cluster.end(number, [node])
@@ -39,7 +39,7 @@ def one_away(world: Harness, number: int) -> str:
     return f"node {node + 1} of {world.nodes}{', by force' if forced else ''}"
 
 
-def leader_away(world: Harness) -> str:
+def leader_away(world: ChaosWorld) -> str:
     """Who leads a raw log's partition is gone: another replica takes over."""
     topic = world.random.choice(world.flows).topology.raw_topic
 
@@ -57,12 +57,12 @@ def leader_away(world: Harness) -> str:
     return f"from node {was}"
 
 
-def rolling(world: Harness) -> str:
+def rolling(world: ChaosWorld) -> str:
     """Each ends in order and comes back, and is in sync before the next one ends."""
     return ", ".join(world.cluster.bounce(node) for node in range(world.nodes))
 
 
-def disk_full(world: Harness) -> str:
+def disk_full(world: ChaosWorld) -> str:
     """No byte more where they have their logs: they end, or take nothing, until there is room and
     they are started again.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
@@ -14,40 +14,40 @@ from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.runtime.tools.rotate_key import rotate
 from ldp_kafka.runtime.tools.state import rewind
 from ldp_kafka.topology.roles import Agent, Role
-from tests.broker.asking import everything
+from tests.broker.asking import append, everything
 from tests.broker.chaos.fault import must
-from tests.broker.chaos.world import Harness
+from tests.broker.chaos.world import ChaosWorld
 from tests.broker.flow import Flow
 
 HALT = 1  # what a worker ends with that must not go on
 
 
-def stop_all(world: Harness) -> None:
+def stop_all(world: ChaosWorld) -> None:
     world.steady(20)
     for crew in world.crews:
         crew.leave()
 
 
-def start_all(world: Harness) -> None:
+def start_all(world: ChaosWorld) -> None:
     for crew in world.crews:
         crew.start()
 
 
-def folded(world: Harness) -> Flow:
+def folded(world: ChaosWorld) -> Flow:
     """A topology whose raw log is folded and acknowledged as far as it goes now."""
     flow = world.random.choice(world.flows)
     must(world.acknowledged(flow, world.ask.ends(flow.raw_log)), "the log was not folded")
     return flow
 
 
-def at_rest(world: Harness) -> Flow:
+def at_rest(world: ChaosWorld) -> Flow:
     """The same, and then all workers are stopped."""
     flow = folded(world)
     stop_all(world)
     return flow
 
 
-def remake(world: Harness, flow: Flow, role: Role, agent: Agent, records: list) -> None:
+def remake(world: ChaosWorld, flow: Flow, role: Role, agent: Agent, records: list) -> None:
     """Delete a changelog and make it anew with these records; the judge gets to see what was in
     it.
     """
@@ -67,20 +67,10 @@ def remake(world: Harness, flow: Flow, role: Role, agent: Agent, records: list) 
             if attempt == 19:
                 raise
             time.sleep(0.5)
-    producer = Producer({"bootstrap.servers": world.boot, "log_level": 0})
-    failed: list = []
-    for message in records:
-        producer.produce(
-            name,
-            message.value(),
-            message.key(),
-            message.partition(),
-            on_delivery=lambda error, _: failed.append(error) if error else None,
-        )
-    must(producer.flush(30) == 0 and not failed, f"{name} was not written: {failed[:1]}")
+    append(world.boot, name, *((m.partition(), m.key(), m.value()) for m in records))
 
 
-def reset(world: Harness, flow: Flow, group: str) -> None:
+def reset(world: ChaosWorld, flow: Flow, group: str) -> None:
     """Have a group begin again at 0; nobody may be in it."""
     consumer = Consumer(
         {"bootstrap.servers": world.boot, "group.id": group, "enable.auto.commit": False}
@@ -95,7 +85,7 @@ def reset(world: Harness, flow: Flow, group: str) -> None:
         consumer.close()
 
 
-def halted(world: Harness, words: str) -> None:
+def halted(world: ChaosWorld, words: str) -> None:
     """Start a worker that must refuse."""
     crew = world.crews[0]
     begin = crew.log.stat().st_size
@@ -114,7 +104,7 @@ def halted(world: Harness, words: str) -> None:
     )
 
 
-def old_state(world: Harness) -> str:
+def old_state(world: ChaosWorld) -> str:
     """The changelog of the edge is one of some time ago: the worker must halt. The way out is
     `state rewind`.
     """
@@ -133,7 +123,7 @@ def old_state(world: Harness) -> str:
     return topology.privacy.method
 
 
-def lost_state(world: Harness) -> str:
+def lost_state(world: ChaosWorld) -> str:
     """The changelog of the edge is gone, the group's offsets are not: the worker must halt. The way
     out is to begin at the log's start, which gives the same reports.
     """
@@ -146,7 +136,7 @@ def lost_state(world: Harness) -> str:
     return flow.topology.privacy.method
 
 
-def altered_state(world: Harness) -> str:
+def altered_state(world: ChaosWorld) -> str:
     """Somebody changes a bit of a sealed record of the edge, or lays one where another was: the
     worker must halt. The way out is the changelog as it was.
     """
@@ -162,14 +152,14 @@ def altered_state(world: Harness) -> str:
         [("altered", bytes(value), "was altered"), ("moved", other.value(), "was moved")]
     )
     flow.forged.add((one.key(), written))
-    world.write(topic, one.partition(), one.key(), written)
+    append(world.boot, topic, (one.partition(), one.key(), written))
     halted(world, says)
-    world.write(topic, one.partition(), one.key(), one.value())
+    append(world.boot, topic, (one.partition(), one.key(), one.value()))
     start_all(world)
     return f"{flow.topology.privacy.method}: {name}"
 
 
-def wrong_key(world: Harness) -> str:
+def wrong_key(world: ChaosWorld) -> str:
     """A machine comes back with another key, over a state and, at times, with nothing to read: its
     workers must halt. The way out is the old file.
     """
@@ -183,7 +173,7 @@ def wrong_key(world: Harness) -> str:
     return flow.topology.privacy.method
 
 
-def rotated(world: Harness) -> str:
+def rotated(world: ChaosWorld) -> str:
     """All workers are stopped, the key of a topology is rotated, all are started again."""
     flow = at_rest(world)
     done = rotate([flow.topology], do=True)
@@ -191,7 +181,7 @@ def rotated(world: Harness) -> str:
     return f"{flow.topology.privacy.method}, {len(read_key(done.file).later)}"
 
 
-def begun_again(world: Harness, state: bool) -> str:
+def begun_again(world: ChaosWorld, state: bool) -> str:
     """A group is told to begin again at 0: with its state, which covers what comes again, nothing
     is said twice; without it everything is folded again, byte for byte.
     """

@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 
 from tests.broker.chaos.fault import must
-from tests.broker.chaos.world import SESSION, Harness
+from tests.broker.chaos.world import SESSION, ChaosWorld
 
 
-def some_die(world: Harness) -> str:
+def some_die(world: ChaosWorld) -> str:
     """Some workers of a machine are gone at once, and started again."""
     crew = world.random.choice(world.crews)
     world.until(lambda: len(crew.pids) == len(world.flows), 15)
@@ -26,7 +26,7 @@ def some_die(world: Harness) -> str:
     return f"crew {crew.number}, {len(killed)} of {len(pids)} workers"
 
 
-def machines_die(world: Harness, count: int) -> str:
+def machines_die(world: ChaosWorld, count: int) -> str:
     """All workers of so many machines are gone at once, and started again."""
     crews = world.random.sample(world.crews, count)
     for crew in crews:
@@ -37,7 +37,7 @@ def machines_die(world: Harness, count: int) -> str:
     return ", ".join(f"crew {crew.number}" for crew in crews)
 
 
-def zombie(world: Harness) -> str:
+def zombie(world: ChaosWorld) -> str:
     """A worker sleeps until its partitions are another's, and wakes; the new owner is killed just
     after.
     """
@@ -56,7 +56,7 @@ def zombie(world: Harness) -> str:
     return f"crew {sleeper.number} slept {time.time() - begin:.0f} s"
 
 
-def leave(world: Harness) -> str:
+def leave(world: ChaosWorld) -> str:
     """A worker leaves its groups; the other one has it all."""
     crew = world.random.choice(world.crews)
     crew.leave()
@@ -64,7 +64,7 @@ def leave(world: Harness) -> str:
     return f"crew {crew.number}"
 
 
-def join(world: Harness) -> str:
+def join(world: ChaosWorld) -> str:
     """Whoever is missing comes, and gets its share."""
     missing = [crew for crew in world.crews if not crew.running] or [
         world.random.choice(world.crews)
@@ -76,7 +76,7 @@ def join(world: Harness) -> str:
     return f"crew {missing[0].number}"
 
 
-def other_cpu(world: Harness) -> str:
+def other_cpu(world: ChaosWorld) -> str:
     """The second worker dies and comes back on a machine with other CPU features."""
     crew, features = world.crews[1], world.features
     crew.disabled = world.random.choice(
@@ -87,7 +87,7 @@ def other_cpu(world: Harness) -> str:
     return f"without {' '.join(crew.disabled) or 'nothing: numpy chooses nothing at run time here'}"
 
 
-def clock_step(world: Harness) -> str:
+def clock_step(world: ChaosWorld) -> str:
     """The wall clock of a worker jumps."""
     crew = world.random.choice(world.crews)
     seconds = world.random.choice((-86_400, -3600, -61, -3, 3, 61, 3600, 86_400, 40 * 86_400))
@@ -96,7 +96,7 @@ def clock_step(world: Harness) -> str:
     return f"crew {crew.number} by {seconds} s"
 
 
-def scratch_full(world: Harness) -> str:
+def scratch_full(world: ChaosWorld) -> str:
     """No byte more where a worker has its temporary files: its state is in memory and at the
     broker, so it has to work, to die and to start there. (A device's ledger: `test_client.py`.)
     """
@@ -114,7 +114,7 @@ def scratch_full(world: Harness) -> str:
 # ------------------------------------------------------------
 
 
-def producers_clock(world: Harness) -> str:
+def producers_clock(world: ChaosWorld) -> str:
     """The wall clock of those who write the raw log jumps, back to before the events at times: they
     are dead letters then, as they come from the future.
     """
@@ -126,14 +126,14 @@ def producers_clock(world: Harness) -> str:
     return f"by {seconds} s"
 
 
-def disturbed(world: Harness, slots: int, **disturbs: int) -> str:
+def disturbed(world: ChaosWorld, slots: int, **disturbs: int) -> str:
     """So many slots come otherwise than they should, see `Rough.disturb`."""
     world.feed.disturb(**disturbs)
     slots_pass(world, slots)
     return f"{slots} slots"
 
 
-def slots_pass(world: Harness, count: int) -> None:
+def slots_pass(world: ChaosWorld, count: int) -> None:
     """Wait until the input has so many more, and it has arrived."""
     slot = world.feed.slot + count
     must(world.until(lambda: world.feed.slot >= slot, 60 + 2 * count), "there was no input")
