@@ -17,15 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos.faults import ASKING, LONG, ONE_NODE, THREE_NODES
+from tests.broker.chaos.fault import Fault, NotHeld, Then
+from tests.broker.chaos.faults import JOIN, LONG, ONE_NODE, THREE_NODES
 from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
-from tests.broker.chaos.kinds.fault import Fault
-from tests.broker.chaos.kinds.workers import join
 from tests.broker.chaos.run import Round, play, schedule, seed
 from tests.broker.test_methods import ASKED, CURATED, EDGES, WINDOWS
 from tests.runtime.test_methods import STREAMS
 
-# see `World.stable`
+# see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
 AT_ONCE = 3  # rounds: each keeps a third of a core busy
 FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
@@ -52,9 +51,21 @@ def parts(order: list[Fault], count: int) -> Iterator[list[Fault]]:
     first = 0
     for number in range(1, count + 1):
         end = len(order) * number // count
-        end += end < len(order) and order[end] is join
+        end += end < len(order) and order[end] is JOIN
         yield order[first:end]
         first = end
+
+
+def test_a_fault_that_takes_too_long_has_not_held():
+    """What became of it is in the text."""
+
+    def does(_: object) -> str:
+        time.sleep(0.02)
+        return "it slept"
+
+    assert Fault("quick", does, then=Then.NOTHING)(None) == "it slept"
+    with pytest.raises(NotHeld, match=r"may take 0\.01 s: it slept"):
+        Fault("slow", does, then=Then.NOTHING, within=0.01)(None)
 
 
 def test_faults_of_every_kind(can_start, tmp_path, prefix):
@@ -104,7 +115,7 @@ def test_two_hundred_faults_over_windows(can_start, tmp_path, prefix):
 
     def planned(at: int) -> tuple[int, list[str], list[Fault]]:
         nodes = (1, 1, 3)[at % 3]
-        three = [fault for fault in THREE_NODES if fault not in ASKING]
+        three = [fault for fault in THREE_NODES if not fault.asks]
         return nodes, [*WINDOWS][at % 2 :: 2], [*(OVER_WINDOWS if nodes == 1 else three * 2), *LONG]
 
     many(tmp_path, prefix, seed(), min(200, FAULTS), planned)
