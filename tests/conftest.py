@@ -7,7 +7,9 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,8 +35,8 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1) + 1
 
 
-@pytest.fixture(scope="session")
-def simulated_once() -> Iterator[None]:
+@pytest.fixture(scope="session", autouse=True)
+def _simulated_once() -> Iterator[None]:
     """What a plan simulates follows from its arguments alone, and takes a second: it is kept for
     all tests of this process.
     """
@@ -44,6 +46,25 @@ def simulated_once() -> Iterator[None]:
         for name in ("choose_delay", "compare"):
             patched.setattr(planner, name, cache(getattr(planner, name)))
         yield
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Each process of several imports a share of the files before it collects all: pytest rewrites
+    every assertion of a fresh clone, and finds what another process has rewritten and kept.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    start, ignored = session.startpath, session.config.option.ignore or ()
+    files = [
+        file.relative_to(start)
+        for place in session.config.args
+        for file in sorted((start / place).rglob("test_*.py"))
+        if not any(file.is_relative_to(start / other) for other in ignored)
+    ]
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    for file in files[number :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting says what is wrong
+            import_module(".".join(file.with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -23,7 +23,7 @@ from ldp_kafka.checks.client import CLIENT_CHECKS
 from ldp_kafka.checks.delay import DELAY_CHECKS
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
 from ldp_kafka.checks.method import METHOD_CHECKS
-from tests.broker.chaos import faults
+from tests.broker.chaos.faults import FAULTS
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_name("proofs.json")
@@ -70,8 +70,7 @@ def proofs(items: list[Any]) -> dict[str, list[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for kind, checks in CHECKS.items():
         found["checks"] |= {f"{kind}: {name}" for name in checks}
-    drawn = (*faults.ONE_NODE, *faults.THREE_NODES, *faults.LONG)
-    found["faults"] = {fault.__name__ for fault in drawn}
+    found["faults"] = {fault.name for fault in FAULTS if fault.one + fault.three + fault.long}
     for item in items:
         name = getattr(item, "originalname", item.name)
         kind = next((kind for kind, words in KINDS.items() if words.search(name)), None)

@@ -23,7 +23,6 @@ from ldp_kafka.topology import load, loads, unset
 from ldp_kafka.topology.cautions import EMBEDDED_USERS
 from ldp_kafka.topology.planner import plan
 
-pytestmark = pytest.mark.usefixtures("simulated_once")
 SHIPPED = sorted((Path(__file__).parents[1] / "topologies").glob("*.yaml"))
 USERS, SLOTS, START = 400, 12, 1_700_000_000_000
 FIRST_LINE = "# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n"

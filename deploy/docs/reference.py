@@ -20,6 +20,7 @@ from ldp_kafka.methods.segments import Segmented
 from ldp_kafka.methods.split import Split
 from ldp_kafka.methods.timed import Timed
 from ldp_kafka.methods.user_level import UserLevel
+from ldp_kafka.runtime.coverage.table import so_far
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.schema import schema
 
@@ -43,7 +44,7 @@ QUESTIONS: dict[str, tuple[tuple[str, type], ...]] = {
     )
 }
 """Of a registry, the base class that answers each; the first that fits decides."""
-COVERAGE = Path(__file__).with_name("coverage.md")
+COVERAGE = Path(__file__).with_name("coverage.jsonl")
 KINDS: tuple[type, ...] = (lk.Method, lk.DelayMethod, lk.Protocol)
 # what a name's page has of its class: members are those of the base class, which has a page
 ALONE = "    options: {members: false, inherited_members: false, show_bases: false}\n"
@@ -242,7 +243,7 @@ def coverage() -> str:
     """What `ldp-kafka evaluate coverage --out deploy/docs` has written."""
     if not COVERAGE.exists():
         return "Not measured yet: `ldp-kafka evaluate coverage --out deploy/docs` makes the tables."
-    return COVERAGE.read_text("utf-8")
+    return so_far(COVERAGE)
 
 
 TABLES: dict[str, Callable[[], str]] = {

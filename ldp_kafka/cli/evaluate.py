@@ -58,7 +58,7 @@ def evaluate(
 
     coverage is none of the papers': it runs a topology of every method, and says in how many slots
     95 % intervals hold the truth, and how wide they are beside the narrowest that would. All of it
-    takes hours.
+    takes hours; with --out it goes on where it was stopped.
 
     The data sets are not part of this package; LDP_KAFKA_DATA names their folder. Where one is
     missing, the error says what to get, from where, and under which licence. Noise is seeded, so
@@ -105,8 +105,9 @@ def _coverage(
 
     names = tuple(name.strip() for name in only.split(",")) if only else ()
     asked = extent(names, quick=quick, runs=runs)
+    keep = None if out is None else out / f"{COVERAGE}.jsonl"
     with bars([("groups of cells", len(list(asked.groups)))]) as show:
-        found = evaluated(asked, seed=seed, jobs=jobs, progress=partial(show, 0))
+        found = evaluated(asked, seed=seed, jobs=jobs, progress=partial(show, 0), keep=keep)
     document = {"table": COVERAGE, "title": _TITLE, "notes": found.notes, "rows": found.rows}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -68,6 +68,8 @@ class Law(NamedTuple):
 
     def probabilities(self) -> NDArray[np.float64]:
         """The weights as floats (m,), each rounded once."""
+        if self.denominator.bit_count() == 1:  # the division rounds nothing
+            return np.array(self.weights, np.float64) / float(self.denominator)
         return np.array([weight / self.denominator for weight in self.weights])
 
     def mean(self, of: Map | None = None) -> float:
@@ -390,6 +392,8 @@ def check_number(value: Any, name: str) -> float:
 
 def whole(value: Any, name: str) -> int:
     """``value`` as an int; TypeError unless it is a whole number."""
+    if type(value) is int:  # as most are, and a union of types takes ten times as long
+        return value
     if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number")
     return int(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cached_property
 from math import fsum, inf, nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ WORD = 2**32  # values of one secure word
 CELLS = 1024  # cells of the input grid, unless told otherwise
 ROUND = 2**16  # steps of the stochastic rounding to the grid
 CAP = 50.0  # nats: no ratio of two parts of a word is larger than e^22
+KEPT = 1024  # of the half-lengths below
+_halves: dict[tuple[Any, ...], float] = {}
+"""What `Window._half` has found of equal mechanisms."""
 
 
 class Moments(NamedTuple):
@@ -223,19 +226,17 @@ class Window:
         variance, fourth = (fsum((chances * each).tolist()) for each in (squares, squares**2))
         return fourth / variance**2 - 3
 
-    @cached_property
-    def _halves(self) -> dict[int, float]:
-        """What `_half` has found."""
-        return {}
-
     def _half(self, reports: int) -> float:
         """How far the mean of so few reports is off at most, in 95 %: of values that are all at one
         end of the domain, or half of them at each, or all in the middle, where that is most.
         """
-        if reports not in self._halves:
+        key = type(self), self.epsilon, self.domain, self._others, self._near, reports
+        if key not in _halves:
             low, middle, high = (self._errors(share) for share in (0.0, 0.5, 1.0))
             some = reports // 2
-            self._halves[reports] = max(
+            if len(_halves) >= KEPT:
+                del _halves[next(iter(_halves))]
+            _halves[key] = max(
                 half_length(errors)
                 for errors in (
                     [(*low, reports)],
@@ -243,7 +244,7 @@ class Window:
                     [(*low, some), (*high, reports - some)],
                 )
             )
-        return self._halves[reports]
+        return _halves[key]
 
     def histogram(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, count of each output), (1 + outputs,): additive like any support. ValueError for what

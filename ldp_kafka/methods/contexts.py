@@ -41,7 +41,7 @@ def contexts_of(
             " numbers and slot 0 of a second release it would be drawn again, and equal reports"
             " would tell which values are equal"
         )
-    ids = distinct_ids(range(rows) if users is None else users, rows)
+    ids = [*map(str, range(rows))] if users is None else distinct_ids(users, rows)
     return ids, 0 if first_slot is None else _slot(first_slot)
 
 

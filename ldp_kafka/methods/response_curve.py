@@ -268,18 +268,18 @@ def _moments(
         here = level == at
         known = expected[here]
         n = len(known)
-        mean.append(fsum(known) / n)
-        error.append(sqrt(fsum((known - mean[-1]) ** 2)) / n)
+        mean.append(fsum(known.tolist()) / n)
+        error.append(sqrt(fsum(((known - mean[-1]) ** 2).tolist())) / n)
         singles.append(released[here])
         away = (released[here] - mean[-1]) ** 2
-        seen = fsum(away) / n
+        seen = fsum(away.tolist()) / n
         variance.append(
-            fsum(spread[here]) / n + fsum((known - mean[-1]) ** 2) / n
+            fsum(spread[here].tolist()) / n + fsum(((known - mean[-1]) ** 2).tolist()) / n
             if spread is not None and spread.any()
             else seen
         )
         second += seen / LEVELS
-        fourth += fsum(away * away) / n / LEVELS
+        fourth += fsum((away * away).tolist()) / n / LEVELS
     return _Shape(mean, error, variance, singles, fourth / (second * second), n)
 
 

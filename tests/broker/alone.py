@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
 from ldp_kafka.runtime.kafka import forwarder, relayer, setup
 from ldp_kafka.runtime.kafka.copying import Copying
@@ -29,6 +30,14 @@ class Alone:
         self.path, self.kind = path, kind
         self.processes: list[subprocess.Popen[bytes]] = []
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
     def start(self, dies: int = 0, by: int = signal.SIGKILL) -> subprocess.Popen[bytes]:
         """One that sends itself a signal behind its n-th record: one that forwards when the record
         has arrived, one that relays at once.
@@ -37,11 +46,6 @@ class Alone:
         made = subprocess.Popen([*words, str(dies), str(int(by))], cwd=Path(__file__).parents[2])
         self.processes.append(made)
         return made
-
-    def close(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 def dying(after: int, number: int, *, arrived: bool) -> type[OrderedProducer]:

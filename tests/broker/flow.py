@@ -1,48 +1,40 @@
-"""A topology on a real broker: its input, its workers, what may happen to them, and a judge who
-recomputes everything from the input.
-"""
+"""A topology on a real broker: its input, its workers, and what may happen to them."""
 
 from __future__ import annotations
 
 import json
 import random
 import signal
+import threading
 import time
-from collections import defaultdict
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
+from types import MappingProxyType
+from typing import Self
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka import Producer, TopicPartition
 
 import ldp_kafka as lk
-from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.kafka.admin import extent
-from ldp_kafka.runtime.kafka.client_options import reconnects
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.parsing import parse_json
-from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent, Role
+from tests.broker.asking import Log, Reader, client
 from tests.broker.forks import Life
+from tests.broker.judge.verdict import Verdict, compared
+from tests.broker.watching import until
 from tests.keys import KEY
 
 SLOT = 60_000
@@ -75,42 +67,6 @@ runtime:
 """
 
 
-def client(boot: str, **more: object) -> dict[str, object]:
-    """Settings of a client that stays while brokers are away."""
-    return {"bootstrap.servers": boot, "log_level": 0, **reconnects({}), **more}
-
-
-LEADERLESS = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError._UNKNOWN_PARTITION,  # so a client says that has not heard yet who leads it
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError._DESTROY_BROKER,
-    KafkaError._TIMED_OUT,
-)
-"""What is no answer, and passes."""
-PATIENCE = 60.0  # seconds for brokers on a busy machine, beside how long one is asked
-
-
-def watermarks(
-    consumer: Consumer, place: TopicPartition, limit: float = 10.0, patience: float = PATIENCE
-) -> tuple[int, int]:
-    """Where a log begins and ends. A client that only asks goes on for ever with what it knew of a
-    partition's leader while that was away: then it is told to look.
-    """
-    end = time.monotonic() + patience
-    while True:
-        try:
-            return extent(consumer, place, limit)
-        except KafkaException as error:
-            if error.args[0].code() not in LEADERLESS or time.monotonic() > end:
-                raise
-        with suppress(KafkaException):
-            consumer.list_topics(place.topic, timeout=limit)
-        time.sleep(0.1)  # both may answer at once, and on a machine that has no time to lose
-
-
 def users_of(topology: Topology, partition: int, users: int, prefix: str = "u") -> list[str]:
     """A partition's part of so many users; where workers verify it, they belong there."""
     source = topology.input
@@ -120,105 +76,6 @@ def users_of(topology: Topology, partition: int, users: int, prefix: str = "u") 
     names = (f"{prefix}{at}" for at in count())
     home = (name for name in names if partitions_of([name], source.partitions)[0] == partition)
     return list(islice(home, len(dealt)))
-
-
-@dataclass
-class Verdict:
-    """What the judge found; all zero but the counts is the promise."""
-
-    reports: int = 0
-    releases: int = 0
-    second: int = 0
-    """Reports seen with an id that was seen with other bytes; of a curator, releases with a key."""
-    missing: int = 0
-    different: int = 0
-    """Reports that are not what the input gives."""
-    releases_missing: int = 0
-    releases_different: int = 0
-    releases_moved: int = 0
-    """Of a curator, whose releases have the order of the log: partitions where it is another."""
-    exits: list = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        """None second, missing or different, and no worker that had to halt: 75 says "start me
-        again".
-        """
-        wrong = (
-            self.second
-            or self.missing
-            or self.different
-            or self.releases_missing
-            or self.releases_different
-            or self.releases_moved
-        )
-        return not wrong and all(code in (0, 75) for _, code in self.exits)
-
-
-class Reader:
-    """A topic, read on and on from its beginning."""
-
-    def __init__(self, boot: str, topic: str, first: int | None = 0) -> None:
-        """From offset ``first`` on, or from where the log begins."""
-        self.boot, self.topic = boot, topic
-        self.found: list = []
-        self.seen: dict[int, int] = {}
-        self.consumer = self._client()
-        self.partitions = sorted(
-            self.consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        )
-        self.seen = {p: self.ends(p)[0] if first is None else first for p in self.partitions}
-        self._assign()
-
-    def _client(self) -> Consumer:
-        # A log that was cut before it could be read shows as an error, never as an empty topic.
-        own = {
-            "group.id": "judge",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            # what is asked waits behind a fetch: by default for half a second, each time
-            "fetch.wait.max.ms": 100,
-        }
-        return Consumer(client(self.boot, **own))
-
-    def _assign(self) -> None:
-        places = [TopicPartition(self.topic, p, offset) for p, offset in self.seen.items()]
-        self.consumer.assign(places)
-
-    def ends(self, partition: int) -> tuple[int, int]:
-        """The first offset of the log and the next one that it will give; asked again while its
-        leader changes, by a client that knows nothing of a broker that was away.
-        """
-        place = TopicPartition(self.topic, partition)
-        for attempt in range(10):
-            try:
-                return watermarks(self.consumer, place, patience=0)
-            except KafkaException as error:
-                if attempt == 9 or error.args[0].code() not in LEADERLESS:
-                    raise
-            time.sleep(0.5)
-            self.consumer.close()
-            self.consumer = self._client()
-            self._assign()
-        raise AssertionError("unreachable")
-
-    def read(self, limit: float) -> list:
-        """All records up to the present end, by partition and offset."""
-        ends = {p: self.ends(p)[1] for p in self.partitions}
-        until = time.time() + limit
-        while any(self.seen[p] < ends[p] for p in self.partitions):
-            if time.time() > until:
-                raise TimeoutError(f"{self.topic}: read up to {self.seen} of {ends} in {limit:g} s")
-            for message in self.consumer.consume(5000, 0.3):
-                if message.error():
-                    # of a broker that is away; what came with it is not to be thrown away
-                    if message.error().code() in LEADERLESS:
-                        continue
-                    raise KafkaException(message.error())
-                self.found.append(message)
-                self.seen[message.partition()] = message.offset() + 1
-        self.found.sort(key=lambda m: (m.partition(), m.offset()))
-        return self.found
 
 
 class Flow:
@@ -238,6 +95,7 @@ class Flow:
         text=TEXT,
         embedded=None,
         ready=prepare,
+        producer=MappingProxyType({}),
         **more,
     ) -> None:
         key = tmp / f"{name}.key"
@@ -267,7 +125,7 @@ class Flow:
         self.deployment = read_deployment(self.topology, config, begins)
         self.log = self.log_path.open("ab")
         # it waits for its broker for longer than any outage lasts
-        patient = {"message.timeout.ms": 900_000, "linger.ms": 2, "log_level": 0}
+        patient = {"message.timeout.ms": 900_000, "linger.ms": 2, **producer}
         self.producer = Producer(client(boot, **patient))
         self.workers: list[tuple[str, Life]] = []
         self.exits: list[tuple[str, int]] = []
@@ -275,6 +133,45 @@ class Flow:
         self.gone: dict[str, list] = {}  # by topic, records of one that a fault deleted
         # keys and values of records that a fault wrote in a worker's place
         self.forged: set[tuple[bytes, bytes]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def edge(self) -> tuple[Role, Agent]:
+        """Who folds the raw log: the edge, or a curator."""
+        return self.topology.reader(self.topology.raw_topic)
+
+    @property
+    def changelogs(self) -> list[str]:
+        return [role.changelog(agent.name) for role, agent in self.topology.flow.readers()]
+
+    @property
+    def groups(self) -> list[str]:
+        """Those of its workers, forwarders too."""
+        roles = self.topology.roles
+        return [role.group for role in roles] + [r.forward.group for r in roles if r.forward]
+
+    @property
+    def raw_log(self) -> list[Log]:
+        """What the edge, or a curator, folds."""
+        role, agent = self.edge
+        return [(role.group, TopicPartition(agent.topic, p)) for p in range(agent.partitions)]
+
+    @property
+    def logs(self) -> list[Log]:
+        """All that its agents fold, and that is forwarded."""
+        found: list[Log] = []
+        for role in self.topology.roles:
+            for agent in role.agents:
+                places = [TopicPartition(agent.topic, p) for p in range(agent.partitions)]
+                found += [(role.group, place) for place in places]
+            if role.forward is not None:
+                found.append((role.forward.group, TopicPartition(role.forward.reads.name, 0)))
+        return found
 
     # -- input
     # ------------------------------------------------------------
@@ -414,12 +311,13 @@ class Flow:
         return out
 
     def expected(self) -> local.Run:
-        return local.run(
-            self.topology,
-            self.noise(),
-            self.raw(),
-            together=50,
-        )
+        return local.run(self.topology, self.noise(), self.raw(), together=50)
+
+    def until_acknowledged(self) -> None:
+        """Until whoever folds the raw log has acknowledged all of it."""
+        role, agent = self.edge
+        place = role.group, agent.topic, range(agent.partitions)
+        until(lambda: not sum(admin.lag({"bootstrap.servers": self.boot}, *place).values()))
 
     def wait(self, expected: local.Run, limit: float = 60.0) -> None:
         """Until every expected release has been written and every group has acknowledged its whole
@@ -441,76 +339,32 @@ class Flow:
                 return
             time.sleep(0.5)
 
+    def settled(self, limit: float = 90.0) -> Verdict:
+        """Wait for all that must come of the raw log as it lies; what the judge says of it."""
+        expected = self.expected()
+        self.wait(expected, limit)
+        return self.judge(expected)
+
     def judge(self, expected: local.Run) -> Verdict:
-        """Recompute every report and every release from the input and compare, id by id and byte by
-        byte.
-        """
+        """Every report and every release against those that were expected."""
         verdict = Verdict(exits=self.exits)
-        self._judge_releases(expected, verdict)
-        if self.topology.curated:
-            return verdict
-        truth: dict[str, tuple] = {}
-        for partition in expected.reports:
-            for record in partition:
-                for report in read_reports(record.value).singles():
-                    truth[report.id] = (report.slot, report.value, report.series)
-        seen: dict[str, set] = defaultdict(set)
-        for message in self.read(self.topology.reports_topic):
-            batch = read_reports(message.value())
-            for report in () if batch is None else batch.singles():
-                seen[report.id].add((report.slot, report.value, report.series))
-        verdict.reports = len(truth)
-        verdict.second = sum(len(found) > 1 for found in seen.values())
-        verdict.missing = len(truth.keys() - seen.keys())
-        verdict.different = sum(found != {truth.get(name)} for name, found in seen.items())
+        compared(self, expected, verdict)
+        verdict.wrong = +verdict.wrong
         return verdict
 
-    def _judge_releases(self, expected: local.Run, verdict: Verdict) -> None:
-        wanted = {(record.key, record.value) for record in expected.releases}
-        came = [
-            (m.partition(), m.key(), m.value())
-            for m in self.read(self.topology.releases_topic)
-            if not header(m.value())
-        ]
-        released = {(key, value) for _, key, value in came}
-        verdict.releases = len(wanted)
-        verdict.releases_missing, verdict.releases_different = (
-            len(wanted - released),
-            len(released - wanted),
-        )
-        if self.topology.curated:
-            verdict.second = len(released) - len({key for key, _ in released})
-            verdict.releases_moved = moved(expected, came)
 
+@contextmanager
+def load(flow: Flow, users: int = 60) -> Iterator[list[int]]:
+    """Slot after slot, meanwhile; gives how many there were."""
+    over, rnd, slots = threading.Event(), random.Random(3), list[int]()
 
-def moved(expected: local.Run, came: list[tuple[int, bytes, bytes]]) -> int:
-    """In how many partitions the first copies of releases, given as (partition, key, value), lie in
-    another order than they must. What is replayed is written again behind them.
-    """
-    wanted: dict[int, dict[bytes, None]] = defaultdict(dict)
-    firsts: dict[int, dict[bytes, None]] = defaultdict(dict)
-    for record in expected.releases:
-        wanted[record.partition][record.key] = None
-    for partition, key, _ in came:
-        firsts[partition][key] = None
-    return sum(list(wanted[number]) != list(firsts[number]) for number in wanted | firsts)
+    def put() -> None:
+        while not over.wait(0.3):
+            flow.slot(rnd, len(slots), users)
+            slots.append(1)
 
-
-def configure(admin: AdminClient, topic: str, name: str, value: str | None) -> None:
-    """Change a topic's setting, or take the change back."""
-    entry = ConfigEntry(
-        name,
-        value,
-        incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-    )
-    for answer in admin.incremental_alter_configs(
-        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
-    ).values():
-        answer.result(15)
-
-
-def header(value: bytes) -> bool:
-    try:
-        return parse_json(value).get("type") == "header"
-    except BadRecord:
-        return False
+    thread = threading.Thread(target=put, daemon=True)
+    thread.start()
+    yield slots
+    over.set()
+    thread.join(30)

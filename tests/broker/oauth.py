@@ -27,7 +27,6 @@ from tests.broker.secured import PRINCIPALS, certificate
 
 __all__ = [
     "LIBRDKAFKA",
-    "OURS",
     "SECRETS",
     "Bearer",
     "Issuer",
@@ -37,8 +36,8 @@ __all__ = [
 ]
 
 SECRETS = {name: f"{name}-secret" for name in ("admin", "collector", "edge")}
-LIBRDKAFKA, OURS = "", "Python-urllib"
-"""How the two clients name themselves to an endpoint: one does not."""
+LIBRDKAFKA = ""
+"""How it names itself to an endpoint."""
 AUDIENCE = "ldp"
 SCOPE = "kafka"
 MODULE = "org.apache.kafka.common.security.oauthbearer"

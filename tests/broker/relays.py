@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 from confluent_kafka import Producer
@@ -17,11 +18,12 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.reader import Kept, read_records
-from ldp_kafka.runtime.kafka.relayer import Relayer, Shown
+from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.stages.relaying import source_of
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.wire.codec import decode, encode
 from ldp_kafka.topology import Topology
+from tests.broker import requests
 
 __all__ = [
     "FIRST",
@@ -124,45 +126,8 @@ def left(topology: Topology, config: Mapping[str, Any]) -> int:
     return sum(admin.lag(config, relay.group, relay.reads.name, range(PARTITIONS)).values())
 
 
-class Copier:
-    """One relayer, with what it counted and what it ended with."""
-
-    def __init__(
-        self,
-        topology: Topology,
-        config: Mapping[str, Any],
-        collector: Mapping[str, Any] | None = None,
-        make: type[Relayer] = Relayer,
-    ) -> None:
-        relay = topology.role("perturb").relay
-        assert relay is not None
-        self.counts: dict[str, float] = {}
-        self.shown = Shown(0, 0.0)
-        self.ended: list[BaseException] = []
-        self.relayer = make(
-            topology,
-            relay,
-            config,
-            config if collector is None else collector,
-            counted=self._count,
-            shown=self._show,
-            failed=self.ended.append,
-        )
-
-    def _count(self, counts: Mapping[str, float]) -> None:
-        for name, number in counts.items():
-            self.counts[name] = self.counts.get(name, 0) + number
-
-    def _show(self, shown: Shown) -> None:
-        self.shown = shown
-
-    def __enter__(self) -> Self:
-        self.relayer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.relayer.stop()
-        assert self.relayer.join(15)
+Copier = partial(requests.Copier, make=Relayer)
+"""One relayer."""
 
 
 def now() -> int:

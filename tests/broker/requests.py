@@ -4,21 +4,22 @@ an embedded broker and on a real one.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from confluent_kafka import Producer
 
 from ldp_kafka.records import Request
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.reader import read_records
+from ldp_kafka.runtime.kafka.relayer import Relayer, Shown
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["PARTITIONS", "TEXT", "Copier", "ask", "asked", "in_order", "until", "waiting"]
+__all__ = ["PARTITIONS", "TEXT", "Copier", "ask", "asked", "in_order", "waiting"]
 
 PARTITIONS = 3
 TEXT = """
@@ -32,48 +33,45 @@ runtime: {{session_timeout: {session}}}
 """
 
 
-def until(there: Callable[[], Any], seconds: float = 120.0) -> None:
-    """Wait until it is so."""
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.2)
-
-
 class Copier:
-    """One forwarder, with what it counted and what it ended with."""
+    """One forwarder or relayer, with what it counted, showed and ended with."""
 
     def __init__(
         self,
         topology: Topology,
         config: Mapping[str, Any],
-        edge: Mapping[str, Any] | None = None,
-        make: type[Forwarder] = Forwarder,
+        other: Mapping[str, Any] | None = None,
+        make: type[Copying] = Forwarder,
     ) -> None:
-        forward = topology.role("perturb").forward
-        assert forward is not None
+        """``config`` is of the side that it reads, ``other`` of the other one, if it is another."""
+        role, relays = topology.role("perturb"), issubclass(make, Relayer)
         self.counts: dict[str, float] = {}
+        self.shown = Shown(0, 0.0)
         self.ended: list[BaseException] = []
-        self.forwarder = make(
+        self.copying = make(
             topology,
-            forward,
+            role.relay if relays else role.forward,
             config,
-            config if edge is None else edge,
+            config if other is None else other,
             counted=self._count,
             failed=self.ended.append,
+            **({"shown": self._show} if relays else {}),
         )
+
+    def _show(self, shown: Shown) -> None:
+        self.shown = shown
 
     def _count(self, counts: Mapping[str, float]) -> None:
         for name, number in counts.items():
             self.counts[name] = self.counts.get(name, 0) + number
 
     def __enter__(self) -> Self:
-        self.forwarder.start()
+        self.copying.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.forwarder.stop()
-        assert self.forwarder.join(15)
+        self.copying.stop()
+        assert self.copying.join(15)
 
 
 def ask(topology: Topology, config: Mapping[str, Any], *what: int | bytes | Request) -> None:

@@ -26,6 +26,8 @@ from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.broker.flow import Flow
+from tests.broker.judge import rounds
+from tests.broker.traces import releases
 from tests.keys import KEY
 from tests.rounds import numbers
 
@@ -265,15 +267,10 @@ def judge(flow, fleet, table, steps):
     assert {at: each.tolist() for at, each in merged(topology, messages).items()} == {
         at: each.tolist() for at, each in told.items()
     }
-    decides = roles.make(topology, "coordinate", 0)
-    made = decides.fold(
-        decides.fresh(), [Message(at, -1, value) for at, value in enumerate(sums)]
-    ).records
+    made = rounds.decided(flow)
     for topic in (topology.requests_topic, topology.releases_topic):
-        mine = {record.value for record in made if record.topic == topic}
-        found = flow.read(topic)
-        values = [m.value() for m in found if parse_json(m.value()).get("type") != "header"]
-        assert set(values) == mine
+        values = {value for _, value in rounds.written(flow, topic)}
+        assert values == {record.value for record in made if record.topic == topic}
     published = [decode_json(parse_json(value)) for value in values]
     slots = sorted({release.slot for release in published})
     assert slots[:SLOTS] == list(range(FIRST, FIRST + SLOTS))
@@ -343,7 +340,7 @@ def test_devices_that_nobody_asks(kafka, tmp_path, prefix, method, statistic, mo
             first_slot=FIRST,
         )
         end = time.time() + PATIENCE
-        while len(found := released(flow)) < SLOTS:
+        while len(found := releases(flow)[:SLOTS]) < SLOTS:
             assert time.time() < end
             time.sleep(0.2)
     assert [release["slot"] for release in found] == list(range(FIRST, FIRST + SLOTS))
@@ -351,13 +348,3 @@ def test_devices_that_nobody_asks(kafka, tmp_path, prefix, method, statistic, mo
         said = numbers([release[name] for release in found], wanted)
         np.testing.assert_allclose(said, wanted, rtol=1e-12)
     assert trace.reports.sum() > SLOTS
-
-
-def released(flow):
-    """Of each slot, in their order."""
-    found = {}
-    for message in flow.read(flow.topology.releases_topic):
-        record = parse_json(message.value())
-        if record["type"] == "release":
-            found[record["slot"]] = record
-    return [found[slot] for slot in sorted(found)][:SLOTS]

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos.faults import ASKING, LONG, ONE_NODE, THREE_NODES
+from tests.broker.chaos.fault import Fault, NotHeld, Then
+from tests.broker.chaos.faults import JOIN, LONG, ONE_NODE, THREE_NODES
 from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
-from tests.broker.chaos.kinds.fault import Fault
-from tests.broker.chaos.kinds.workers import join
 from tests.broker.chaos.run import Round, play, schedule, seed
 from tests.broker.test_methods import ASKED, CURATED, EDGES, WINDOWS
 from tests.runtime.test_methods import STREAMS
 
-# see `World.stable`
+# see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
+AT_ONCE = 3  # rounds: each keeps a third of a core busy
 FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 
@@ -51,13 +51,25 @@ def parts(order: list[Fault], count: int) -> Iterator[list[Fault]]:
     first = 0
     for number in range(1, count + 1):
         end = len(order) * number // count
-        end += end < len(order) and order[end] is join
+        end += end < len(order) and order[end] is JOIN
         yield order[first:end]
         first = end
 
 
+def test_a_fault_that_takes_too_long_has_not_held():
+    """What became of it is in the text."""
+
+    def does(_: object) -> str:
+        time.sleep(0.02)
+        return "it slept"
+
+    assert Fault("quick", does, then=Then.NOTHING)(None) == "it slept"
+    with pytest.raises(NotHeld, match=r"may take 0\.01 s: it slept"):
+        Fault("slow", does, then=Then.NOTHING, within=0.01)(None)
+
+
 def test_faults_of_every_kind(can_start, tmp_path, prefix):
-    """Four rounds on one node and two on three, each with a sixth of the methods, two at a time."""
+    """Four rounds on one node and two on three, each with a sixth of the methods."""
     number = seed()
     of = [
         (nodes, kinds)
@@ -69,7 +81,7 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
         (nodes, kinds), methods = of[at], dealt(number, len(of))[at]
         return play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, kinds, number + at)
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         rounds = list(pool.map(one, range(len(of))))
     assert Counter(kind for _, kinds in of for kind in kinds) == Counter(ONE_NODE + THREE_NODES)
     assert sum(len(each.faults) for each in rounds) >= 40
@@ -103,7 +115,7 @@ def test_two_hundred_faults_over_windows(can_start, tmp_path, prefix):
 
     def planned(at: int) -> tuple[int, list[str], list[Fault]]:
         nodes = (1, 1, 3)[at % 3]
-        three = [fault for fault in THREE_NODES if fault not in ASKING]
+        three = [fault for fault in THREE_NODES if not fault.asks]
         return nodes, [*WINDOWS][at % 2 :: 2], [*(OVER_WINDOWS if nodes == 1 else three * 2), *LONG]
 
     many(tmp_path, prefix, seed(), min(200, FAULTS), planned)
@@ -116,7 +128,7 @@ def many(
     faults: int,
     planned: Callable[[int], tuple[int, list[str], list[Fault]]],
 ) -> None:
-    """Rounds over and over, two at a time, until there were enough faults; LDP_KAFKA_PROGRESS names
+    """Rounds over and over, until there were enough faults; LDP_KAFKA_PROGRESS names
     a file that tells how it goes.
 
     Parameters
@@ -154,7 +166,7 @@ def many(
             done.extend(made.faults)
             wrong.extend([] if made.clean else [str(made)])
 
-    with ThreadPoolExecutor(2) as pool:
-        for each in [pool.submit(keep_on) for _ in range(2)]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for each in [pool.submit(keep_on) for _ in range(AT_ONCE)]:
             each.result()
     assert not wrong, "\n".join(wrong)

@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from operator import ge
 from pathlib import Path
 
@@ -19,12 +21,12 @@ import pytest
 
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.chaos.crew import GO_ON, MUTANT
-from tests.broker.chaos.judge import judge_all
-from tests.broker.chaos.world import DISPATCH, REPO
+from tests.broker.cluster import Cluster
+from tests.broker.crews import Crew, cpu_features
 from tests.broker.flow import SLOT, START, Flow, users_of
+from tests.broker.judge.logs import judge_all
 
 TEXT = """
 topology: {name}
@@ -119,22 +121,6 @@ def put(flow: Flow, rnd: random.Random, slots: range) -> None:
     flow.producer.flush(20)
 
 
-def start(
-    flows: list[Flow], log, mutants: dict[str, str], disabled: str = "", **more: str
-) -> subprocess.Popen:
-    environment = {
-        **os.environ,
-        MUTANT: json.dumps(mutants),
-        GO_ON: "1",
-        **more,
-        **({"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {}),
-    }
-    words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in flows)]
-    return subprocess.Popen(
-        words, stdout=log, stderr=log, cwd=REPO, env=environment, process_group=0
-    )
-
-
 def quiet(flows: dict[str, Flow], least: int, limit: float = 300.0) -> None:
     """Until every topology has written so many batches, or releases, and for three seconds none.
 
@@ -161,15 +147,10 @@ def found(can_start, tmp_path_factory):
     """What the judge says of each: all events in, folded and sent; SIGKILL before any state is
     written; the next owner has another CPU and folds them again, and some more; it leaves in order.
     """
-    tmp = tmp_path_factory.mktemp("mutants")
-    server = KafkaServer("4.3.1", tmp / "kafka")
+    tmp, ends = tmp_path_factory.mktemp("mutants"), list[str]()
     flows: dict[str, Flow] = {}
-    disabled = subprocess.run(
-        [sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    crews: list[subprocess.Popen] = []
-    try:
-        boot = server.start().bootstrap_servers
+    with ExitStack() as stack:
+        boot = stack.enter_context(Cluster(tmp / "kafka")).boot
         with ThreadPoolExecutor(len(CASES)) as pool:  # most of it is waiting
             made = [
                 pool.submit(flow_of, boot, tmp, f"mutant-{at}", name, method)
@@ -177,35 +158,27 @@ def found(can_start, tmp_path_factory):
             ]
         flows.update((name, one.result()) for name, one in zip(CASES, made, strict=True))
         every = list(flows.values())
+        for flow in every:
+            stack.callback(flow.close)
         mutants = {flow.topology.name: name.partition(",")[0] for name, flow in flows.items()}
+        crew = Crew(0, tmp, every, ends, **{MUTANT: json.dumps(mutants), GO_ON: "1"})
+        stack.callback(crew.close)
         for flow in every:
             put(flow, random.Random(1), range(10))
-        with (tmp / "log").open("ab") as log:
-            crews.append(start(every, log, mutants))
-            quiet(flows, 40)
-            os.killpg(crews[-1].pid, 9)
-            crews[-1].wait()
-            for flow in every:
-                put(flow, random.Random(2), range(10, 14))
-                for partition in (0, 1):
-                    flow.put(partition, encode(Tick((START + 20) * SLOT)))
-                flow.producer.flush(20)
-            crews.append(start(every, log, mutants, disabled))
-            quiet({name: flow for name, flow in flows.items() if name != "early commit"}, 90)
-            crews[-1].terminate()
-            crews[-1].wait(60)
-        yield (
-            dict(zip(flows, judge_all(list(flows.values())), strict=True)),
-            (tmp / "log").read_text(errors="replace"),
-        )
-    finally:
-        for crew in crews:
-            if crew.poll() is None:
-                os.killpg(crew.pid, 9)
-                crew.wait()
-        for flow in flows.values():
-            flow.close()
-        server.stop()
+        crew.start()
+        quiet(flows, 40)
+        crew.end()
+        for flow in every:
+            put(flow, random.Random(2), range(10, 14))
+            for partition in (0, 1):
+                flow.put(partition, encode(Tick((START + 20) * SLOT)))
+            flow.producer.flush(20)
+        crew.disabled = cpu_features()
+        crew.start()
+        quiet({name: flow for name, flow in flows.items() if name != "early commit"}, 90)
+        crew.end(signal.SIGTERM)
+        assert not ends, ends
+        yield dict(zip(flows, judge_all(every), strict=True)), crew.said(10**9)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -226,9 +199,7 @@ def test_a_mutant_is_found(found, name):
 
 def need_another_cpu() -> None:
     """Skip where numpy computes the same whatever it is told of the CPU."""
-    features = subprocess.run(
-        [sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    features = " ".join(cpu_features())
     made = {
         subprocess.run(
             [sys.executable, "-c", TANH],

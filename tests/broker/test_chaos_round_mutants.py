@@ -5,7 +5,6 @@ is broken in another way, the same happens to all of them, and the judge says of
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +16,15 @@ import pytest
 
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import encode_json
-from tests.broker.chaos.crew import AWAY, BETWEEN
-from tests.broker.chaos.judge import judge_all
+from tests.broker.chaos.crew import GO_ON, MUTANT
+from tests.broker.cluster import Cluster
+from tests.broker.crews import Crew
 from tests.broker.flow import SLOT, START, Flow
-from tests.broker.requests import until
-from tests.broker.test_chaos_mutants import start
+from tests.broker.judge.logs import judge_all
+from tests.broker.watching import until
 
 TEXT = """
 topology: {name}
@@ -82,13 +81,8 @@ def found(can_start, tmp_path_factory):
     coordinates, and values are held when all workers leave; all are there again, the first request
     is in one partition when its forwarder is killed; some more rounds.
     """
-    tmp = tmp_path_factory.mktemp("mutants")
+    tmp, ends = tmp_path_factory.mktemp("mutants"), list[str]()
     flows: dict[str, Flow] = {}
-
-    def ended(crew) -> None:
-        if crew.poll() is None:
-            os.killpg(crew.pid, 9)
-            crew.wait()
 
     def make(at: int) -> Flow:
         name = f"mutant-{at}"
@@ -96,21 +90,15 @@ def found(can_start, tmp_path_factory):
         return Flow(boot, tmp, name, partitions=PARTITIONS, text=TEXT, **made)
 
     with ExitStack() as stack:
-        server = KafkaServer("4.3.1", tmp / "kafka")
-        stack.callback(server.stop)
-        boot = server.start().bootstrap_servers
+        boot = stack.enter_context(Cluster(tmp / "kafka")).boot
         with ThreadPoolExecutor(len(CASES)) as pool:
             flows.update(zip(CASES, pool.map(make, range(len(CASES))), strict=True))
         every = list(flows.values())
         for flow in every:
             stack.callback(flow.close)
         mutants = {flow.topology.name: name for name, flow in flows.items()}
-        log = stack.enter_context((tmp / "log").open("ab"))
-
-        def begin(**more: str):
-            crew = start(every, log, mutants, **more)
-            stack.callback(ended, crew)
-            return crew
+        crew = Crew(0, tmp, every, ends, **{MUTANT: json.dumps(mutants), GO_ON: "1"})
+        stack.callback(crew.close)
 
         def rounds(slots: range, topic: str) -> None:
             """The topic tells of each slot before the next one comes."""
@@ -121,22 +109,18 @@ def found(can_start, tmp_path_factory):
                     name = getattr(flow.topology, topic)
                     until(lambda f=flow, n=name, at=slot: told(f, n) >= START + at - 1)
 
-        def leave(crew) -> None:
-            crew.terminate()
-            assert crew.wait(60) == 0, (tmp / "log").read_text(errors="replace")[-2000:]
-
-        crew = begin()
+        crew.start()
         rounds(range(5), "releases_topic")
         for flow in every:
             ask_again(flow)
         rounds(range(5, 6), "sums_topic")
-        leave(crew)
-        crew = begin(**{AWAY: "coordinate"})
+        crew.leave()
+        crew.start(away="coordinate")
         rounds(range(6, 9), "sums_topic")
-        leave(crew)
+        crew.leave()
         for flow in every:
             (tmp / f"between-{flow.topology.name}").touch()
-        crew = begin(**{BETWEEN: str(tmp / "between")})
+        crew.start()
         until(lambda: not list(tmp.glob("between-*")))
         rounds(range(9, 12), "sums_topic")
         for flow in every:
@@ -146,7 +130,8 @@ def found(can_start, tmp_path_factory):
         for flow in every:
             until(lambda f=flow: told(f, f.topology.releases_topic) >= START + 23)
         time.sleep(3)  # what is forwarded last leads to nothing
-        leave(crew)
+        crew.leave()
+        assert not ends, ends
         yield dict(zip(flows, judge_all(every), strict=True))
 
 

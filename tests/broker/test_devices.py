@@ -22,7 +22,6 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
@@ -34,7 +33,9 @@ from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import load, loads
-from tests.broker.flow import Reader
+from tests.broker.asking import Reader
+from tests.broker.cluster import Cluster
+from tests.broker.watching import until
 
 SLOT = 60_000
 DEVICES, USERS, SLOTS = 4, 3, 30
@@ -204,26 +205,18 @@ def ended(process: subprocess.Popen) -> int | None:
         return None
 
 
-def until(what, limit: float = 45.0):
-    end = time.time() + limit
-    while not (found := what()):
-        assert time.time() < end, "it did not come to pass"
-        time.sleep(0.2)
-    return found
-
-
 def test_devices_on_kafka(can_start, tmp_path, prefix):
     """Every report is what values and keys give, one a slot whatever was killed; every release is
     the sum of them, whatever came twice.
     """
     begin = time.time()
-    server = KafkaServer("4.3.1", tmp_path / "kafka")
+    cluster = Cluster(tmp_path / "kafka")
+    boot = cluster.boot
     path, folder = tmp_path / "devices.yaml", tmp_path / "homes"
     folder.mkdir()
     log = (tmp_path / "collector.log").open("ab")
     fleet, collector, reader = Fleet(path, folder), None, None
     try:
-        boot = server.start().bootstrap_servers
         path.write_text(TEXT.format(name=prefix, boot=boot, shrinkage="false"))
         topology = load(path)
         collector = subprocess.Popen(
@@ -260,14 +253,14 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         first += 1100
         reader = Reader(boot, topology.releases_topic, 0)
         until(lambda: len([m for m in reader.read(20) if b'"mean"' in m.value()]) >= SLOTS)
-        server.stop()
+        cluster.end(signal.SIGTERM)
         for number in range(DEVICES):
             fleet.start(number, first, first + SLOTS)
         for number in range(2):
             fleet.until(number, first + 10)
             fleet.kill(number)
         fleet.until(3, first + SLOTS - 1)
-        assert server.start().bootstrap_servers == boot
+        cluster.start()
         for number in range(2):
             fleet.start(number, first, first + SLOTS)
         fleet.done()
@@ -330,7 +323,7 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         if collector is not None and collector.poll() is None:
             collector.kill()
             collector.wait()
-        server.stop()
+        cluster.close()
         log.close()
     print(
         f"{len(messages)} messages, {len(reports)} reports, {len(wanted)} releases of the crowd in"

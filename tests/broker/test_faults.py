@@ -7,32 +7,24 @@ from __future__ import annotations
 import random
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.kafka.admin import extent
 from ldp_kafka.runtime.worker.exits import RETRY
-from tests.broker.flow import TEXT, Flow, configure
+from tests.broker.asking import configure
+from tests.broker.flow import TEXT, Flow
 from tests.broker.forks import MUTANT
+from tests.broker.watching import stopped, until
 
 USERS = 200
 
 
-def settle(flow: Flow, limit: float = 90.0):
-    expected = flow.expected()
-    flow.wait(expected, limit)
-    return flow.judge(expected)
-
-
 @pytest.fixture
 def flow(kafka, tmp_path, prefix):
-    made = Flow(kafka, tmp_path, prefix)
-    yield made
-    made.close()
+    with Flow(kafka, tmp_path, prefix) as made:
+        yield made
 
 
 def test_a_second_worker_joins_before_the_first_commit(flow):
@@ -43,7 +35,7 @@ def test_a_second_worker_joins_before_the_first_commit(flow):
     flow.start("perturb"), flow.start("collect")
     time.sleep(3.0)  # it has folded, and has not acknowledged all of it
     flow.start("perturb"), flow.start("collect")
-    verdict = settle(flow)
+    verdict = flow.settled()
     assert verdict.clean and verdict.reports > 1000 and verdict.releases > 1000, verdict
 
 
@@ -54,19 +46,17 @@ def test_a_worker_dies_between_its_output_and_its_state(kafka, tmp_path, prefix,
     monkeypatch.setenv("LDP_KAFKA_TEST_STOP", str(stop))
     flow = Flow(kafka, tmp_path, prefix)
     rnd = random.Random(4)
-    try:
+    with flow:
         flow.start("collect"), flow.start("perturb")
         for round_ in range(3):
             victim = flow.workers[-1][1]
             stop.touch()
             for t in range(6 * round_, 6 * round_ + 6):
                 flow.slot(rnd, t, USERS)
-            until(lambda victim=victim: not stop.exists() and stopped(victim))
+            until(lambda victim=victim: not stop.exists() and stopped(victim.pid))
             flow.start(flow.kill(len(flow.workers) - 1))
         flow.finish(18)
-        verdict = settle(flow, 60)
-    finally:
-        flow.close()
+        verdict = flow.settled(60)
     assert verdict.clean, verdict
 
 
@@ -80,20 +70,20 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
     monkeypatch.setenv("LDP_KAFKA_TEST_STOP", str(stop))
     flow = Flow(kafka, tmp_path, prefix)
     rnd = random.Random(6)
-    try:
+    with flow:
         flow.start("collect")
         zombie = flow.start("perturb")
         for t in range(6):
             flow.slot(rnd, t, USERS)
-        until_acknowledged(flow)
+        flow.until_acknowledged()
         stop.touch()
         for t in range(6, 12):
             flow.slot(rnd, t, USERS)
-        until(lambda: not stop.exists() and stopped(zombie))
+        until(lambda: not stop.exists() and stopped(zombie.pid))
         heir = flow.start("perturb")
         for t in range(12, 20):
             flow.slot(rnd, t, USERS)
-        until_acknowledged(flow)
+        flow.until_acknowledged()
         written = changelog_end(flow)
         zombie.send_signal(signal.SIGCONT)
         until(lambda: changelog_end(flow) > written)
@@ -107,9 +97,7 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
         for t in range(20, 26):
             flow.slot(rnd, t, USERS)
         flow.finish(26)
-        verdict = settle(flow, 60 if mutant == "none" else 25)
-    finally:
-        flow.close()
+        verdict = flow.settled(60 if mutant == "none" else 25)
     assert verdict.clean == (mutant == "none"), verdict
 
 
@@ -121,27 +109,25 @@ def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, m
     monkeypatch.setenv("LDP_KAFKA_TEST_LOSE", str(lost))
     flow = Flow(kafka, tmp_path, prefix)
     rnd = random.Random(8)
-    try:
+    with flow:
         worker = flow.start("perturb")
         for t in range(8):
             flow.slot(rnd, t, USERS)
             if t == 3:
-                until_acknowledged(flow)
+                flow.until_acknowledged()
                 lost.touch()
             if t == 4:
                 until(lambda: not lost.exists())
         flow.finish(8)
         if mutant == "none":
             flow.start("collect")
-            verdict = settle(flow)
+            verdict = flow.settled()
             assert verdict.clean and verdict.reports > 500, verdict
             assert worker.poll() is None
             assert "perturb read_again partition=" in flow.log_path.read_text()
         else:
             assert worker.wait(60) == RETRY
             assert " did not come, though it was read 30 times, but " in flow.log_path.read_text()
-    finally:
-        flow.close()
 
 
 def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tmp_path, prefix):
@@ -150,7 +136,7 @@ def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tm
     """
     flow, client = Flow(kafka, tmp_path, prefix), AdminClient({"bootstrap.servers": kafka})
 
-    try:
+    with flow:
         configure(client, flow.topology.reports_topic, "max.message.bytes", "64")
         for t in range(4):
             flow.slot(random.Random(7), t, USERS)
@@ -161,43 +147,15 @@ def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tm
         assert "unexpected" not in flow.log_path.read_text()
         configure(client, flow.topology.reports_topic, "max.message.bytes", None)
         flow.start("collect")
-        verdict = settle(flow)
-    finally:
-        flow.close()
+        verdict = flow.settled()
     assert verdict.clean and verdict.reports > 100, verdict
-
-
-def until(true, limit: float = 120.0) -> None:
-    end = time.time() + limit
-    while not true():
-        assert time.time() < end, "it did not come about"
-        time.sleep(0.1)
-
-
-def stopped(process) -> bool:
-    """Whether it is stopped (Linux)."""
-    return Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "T"
-
-
-def until_acknowledged(flow: Flow, role: str = "perturb") -> None:
-    """Until the role that folds the raw log has acknowledged all of it."""
-    topology = flow.topology
-    place = topology.group(role), topology.raw_topic, range(topology.input.partitions)
-    until(lambda: not sum(admin.lag({"bootstrap.servers": flow.boot}, *place).values()))
 
 
 def changelog_end(flow: Flow) -> int:
     """How many records the edge has written to its changelog."""
-    name = next(
-        topic.name for topic in flow.topology.topics() if topic.name.endswith("perturb-changelog")
-    )
-    consumer = Consumer({"bootstrap.servers": flow.boot, "group.id": "judge"})
-    ends = [
-        extent(consumer, TopicPartition(name, p), 10)[1]
-        for p in range(flow.topology.input.partitions)
-    ]
-    consumer.close()
-    return sum(ends)
+    role, agent = flow.edge
+    config, topic = {"bootstrap.servers": flow.boot}, role.changelog(agent.name)
+    return sum(admin.watermarks(config, topic, p)[1] for p in range(agent.partitions))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -205,28 +163,21 @@ def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix, workers)
     """With ``input.idle`` a partition that gets nothing does not hold the releases back, also where
     its owner has no other; the ticks are in the log, so the judge folds them too.
     """
-    flow = Flow(
+    with Flow(
         kafka,
         tmp_path,
         prefix,
         statistics="mean",
         text=TEXT.replace("  lateness: 1", "  lateness: 1\n  idle: 1s"),
-    )
-    try:
+    ) as flow:
         for role in ("collect", *["perturb"] * workers):
             flow.start(role)
         rnd = random.Random(5)
         for t in range(8):
             flow.slot(rnd, t, USERS, idle=range(100), late=0, tick=False)
             time.sleep(0.5)
-        until = time.time() + 120
-        while time.time() < until and len(flow.read(flow.topology.releases_topic)) < 6:
-            time.sleep(0.5)
+        until(lambda: len(flow.read(flow.topology.releases_topic)) >= 6)
         ticks = [message for message in flow.raw()[1] if b'"tick"' in message.value]
-        expected = flow.expected()
-        flow.wait(expected)
-        verdict = flow.judge(expected)
-    finally:
-        flow.close()
+        verdict = flow.settled()
     assert ticks, "nobody else writes to that partition"
     assert verdict.clean and verdict.releases >= 6, verdict

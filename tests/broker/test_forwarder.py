@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.kafka.rights import check_rights
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.topology import Right, access, load
 from tests.broker.alone import Alone
+from tests.broker.cluster import Cluster
 from tests.broker.flow import KEY
-from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, until, waiting
+from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, waiting
 from tests.broker.secured import secured_broker
+from tests.broker.watching import until
 
 LONG = 120  # seconds
 
@@ -49,9 +50,8 @@ class Place(Alone):
 
 @pytest.fixture
 def place(kafka, tmp_path, prefix):
-    made = Place(kafka, tmp_path, prefix)
-    yield made
-    made.close()
+    with Place(kafka, tmp_path, prefix) as made:
+        yield made
 
 
 def test_killed_between_partitions_again_and_again(place):
@@ -131,21 +131,15 @@ def test_a_zombie_repeats_and_takes_nothing_back(place):
 
 def test_a_broker_that_is_away_for_a_while(can_start, tmp_path, prefix):
     """The forwarder waits, and goes on; it has neither ended nor lost anything."""
-    with KafkaServer("4.3.1", tmp_path / "kafka") as server:
-        place = Place(server.bootstrap_servers, tmp_path, prefix)
-        try:
-            with Copier(place.topology, place.config) as copier:
-                place.ask(1)
-                until(place.done, LONG)
-                server.stop()
-                time.sleep(8)  # longer than its session
-                server.start()
-                place.ask(2, 3)
-                until(place.done, LONG)
-                assert not copier.ended
-            assert [in_order(each) for each in place.asked()] == [[1, 2, 3]] * PARTITIONS
-        finally:
-            place.close()
+    with Cluster(tmp_path / "kafka") as cluster, Place(cluster.boot, tmp_path, prefix) as place:
+        with Copier(place.topology, place.config) as copier:
+            place.ask(1)
+            until(place.done, LONG)
+            cluster.away("ended", 12)  # longer than its session
+            place.ask(2, 3)
+            until(place.done, LONG)
+            assert not copier.ended
+        assert [in_order(each) for each in place.asked()] == [[1, 2, 3]] * PARTITIONS
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from ldp_kafka.runtime.brokers.ports import free_port
 from ldp_kafka.runtime.kafka import producer as room
 from ldp_kafka.runtime.kafka.admin import TopicSpec, ensure
 from ldp_kafka.runtime.log import TableRecord
-from tests.broker.flow import Reader
+from tests.broker.asking import Reader
 
 
 class Network:

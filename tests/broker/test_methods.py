@@ -131,9 +131,7 @@ def run(boot, tmp_path, prefix, methods, **more):
             flow.producer.flush(30)
             flow.start("perturb")
         for flow in flows:
-            expected = flow.expected()
-            flow.wait(expected, 90)
-            verdict = flow.judge(expected)
+            verdict = flow.settled(90)
             assert verdict.clean, (flow.topology.privacy.method, verdict)
             assert verdict.reports > USERS, flow.topology.privacy.method
     finally:

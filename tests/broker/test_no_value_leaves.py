@@ -25,7 +25,6 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import KEY, SLOT, START, Flow
 from tests.broker.forks import REPO
-from tests.broker.test_faults import until_acknowledged
 from tests.keys import OTHER
 
 USERS, SLOTS, HIGH = 2500, 4, 1000.0
@@ -171,19 +170,19 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
     )
     topology, folder = flow.topology, tmp_path / "cwd"
     folder.mkdir()
-    try:
+    with flow:
         flow.start("collect")
         worker = Shell(flow, folder, "--role", "perturb").process
         feed(flow, planted, 0)
         feed_bad(flow, planted)
-        until_acknowledged(flow)
+        flow.until_acknowledged()
         metrics = scraped(flow)
         feed(flow, planted, 1)
         worker.send_signal(signal.SIGABRT)
         assert worker.wait(30) == -signal.SIGABRT
         worker = Shell(flow, folder, "--role", "perturb").process
         feed(flow, planted, 2)
-        until_acknowledged(flow)
+        flow.until_acknowledged()
         metrics += scraped(flow)
         worker.terminate()
         assert worker.wait(30) == 0
@@ -196,7 +195,7 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
             flow.put(number, encode(Tick((START + SLOTS + 3) * SLOT)))
         flow.producer.flush(10)
         worker = Shell(flow, folder, "--role", "perturb").process
-        until_acknowledged(flow)
+        flow.until_acknowledged()
         metrics += scraped(flow)
         worker.terminate()
         assert worker.wait(30) == 0
@@ -228,8 +227,6 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
         found = hits({"raw": raw, "state": opened}, planted, bound)
         assert found["raw"] > 10_000
         assert found["state"] > USERS
-    finally:
-        flow.close()
 
 
 def test_a_process_that_nobody_hardens_leaves_a_core_file(tmp_path):

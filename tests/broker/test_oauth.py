@@ -16,7 +16,6 @@ import pytest
 from ldp_kafka.runtime.device.producer import device_producer
 from tests.broker.flow import Flow
 from tests.broker.oauth import LIBRDKAFKA, LOGIN, OIDC, TLS, bearer_broker
-from tests.broker.test_faults import settle, until_acknowledged
 
 LIFETIME, SESSION = 10.0, 5.0  # seconds
 LONG = 600.0
@@ -89,7 +88,7 @@ def test_workers_whose_tokens_expire(bearer, flow, signed):
     rnd, slots = random.Random(1), 5
     for number in range(slots):
         flow.slot(rnd, number, 60)
-    until_acknowledged(flow)
+    flow.until_acknowledged()
     bearer.issuer.issued.clear()
     before, until = len(signed.read_text().splitlines()), time.time() + 60
     bearer.issuer.away = {LIBRDKAFKA}
@@ -104,7 +103,7 @@ def test_workers_whose_tokens_expire(bearer, flow, signed):
         slots += 1
         time.sleep(1)
     flow.finish(slots)
-    verdict = settle(flow)
+    verdict = flow.settled()
     flow.stop()
     assert verdict.clean and verdict.reports > 200 and verdict.releases > 5, verdict
     assert {*signed.read_text().splitlines()} == {"eu-central-1 meters"}

@@ -20,14 +20,15 @@ from typing import NamedTuple
 import pytest
 
 from tests.broker.chaos.run import seed
-from tests.broker.outages.cluster import HOWS, Outage
+from tests.broker.cluster import FROZEN
 from tests.broker.outages.found import Found, find
 from tests.broker.outages.subjects import SESSION
-from tests.broker.outages.world import World
+from tests.broker.outages.world import Outage, OutageWorld
 
 # see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
 GROWN = 64 * 2**20  # bytes that a worker may take more than before: a fetch and what comes of it
+HOWS = (FROZEN, "stopped")
 USUAL = 30.0  # seconds late that a release may be without an outage: else nothing can be told
 LENGTHS = (1, 10, 60, 290)  # seconds
 EITHER = ("singles", "batches")
@@ -82,7 +83,7 @@ def judged(found: Found, outages: list[Outage]) -> None:
     assert not found.dead, found
 
 
-def all_of(world: World) -> list[Found]:
+def all_of(world: OutageWorld) -> list[Found]:
     """What came of a world, once all is settled; also where workers have ended."""
     for subject in world.subjects:
         subject.revive()
@@ -108,14 +109,11 @@ def found(request, can_start, tmp_path_factory) -> tuple[list[Found], list[Outag
     ]
     plays = [play for phase in PHASES if phase in asked for play in cell.plays[phase]]
     tmp = tmp_path_factory.mktemp(f"outage-{cell}".replace(".", ""))
-    world = World(tmp, f"outage-{tmp.name[-6:]}", cell.nodes, plays, seed())
-    try:
+    with OutageWorld(tmp, f"outage-{tmp.name[-6:]}", cell.nodes, plays, seed()) as world:
         world.calm()
         world.rehearse()
         world.outage(cell.how, cell.seconds)
         return all_of(world), world.outages
-    finally:
-        world.close()
 
 
 @pytest.mark.long
@@ -139,8 +137,7 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
 
     first, second = ([*rnd.sample(phases, len(kinds)), "round"] for _ in range(2))
     plays = [*zip((*kinds, "asked"), first, strict=True)]
-    world = World(tmp_path, prefix, 1, plays, number)
-    try:
+    with OutageWorld(tmp_path, prefix, 1, plays, number) as world:
         world.calm()
         world.rehearse()
         world.outage("stopped", 45)
@@ -151,8 +148,6 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
         world.rehearse()
         world.outage("frozen", 10)
         cases, outages = all_of(world), world.outages
-    finally:
-        world.close()
     for each in cases:
         judged(each, outages)
 
@@ -163,14 +158,11 @@ def test_a_rolling_restart_costs_nothing(can_start, tmp_path, prefix):
     twice round, under load.
     """
     kinds = ("singles", "batches", "crowd", "asked", "curator")
-    world = World(tmp_path, prefix, 3, [(kind, "folding") for kind in kinds], seed())
-    try:
+    with OutageWorld(tmp_path, prefix, 3, [(kind, "folding") for kind in kinds], seed()) as world:
         world.calm(12.0)
         world.roll()
         world.roll()
         cases, outages = all_of(world), world.outages
-    finally:
-        world.close()
     assert len(outages) == 6
     for each in cases:
         judged(each, outages)

@@ -22,7 +22,7 @@ import pytest
 
 from ldp_kafka.runtime.kafka import admin
 from tests.broker.flow import SLOT, START, Flow
-from tests.broker.requests import until
+from tests.broker.watching import memory, until
 from tests.depth import depth
 
 USERS = 2000
@@ -79,14 +79,6 @@ def mostly_stopped(process):
         process.send_signal(signal.SIGCONT)
 
 
-def memory(process):
-    """Bytes that it has of the machine's memory."""
-    return (
-        int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())[1])
-        * 1024
-    )
-
-
 def lag_shown(flow):
     """None where the worker has not been told yet."""
     port = re.search(r"perturb: metrics at http://127.0.0.1:(\d+)/", flow.log_path.read_text())[1]
@@ -139,8 +131,7 @@ def drained(flow, limit):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
 def test_ten_times_too_much(kafka, tmp_path, prefix):
-    flow = Flow(kafka, tmp_path, f"{prefix}-overload", session="20s", statistics="mean")
-    try:
+    with Flow(kafka, tmp_path, f"{prefix}-overload", session="20s", statistics="mean") as flow:
         worker = flow.start("perturb")
         events = Input(flow)
         events.put(20_000)
@@ -157,11 +148,11 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
             slow = (60_000 + before - left(flow)) / (time.monotonic() - begin)
             rate = max(TIMES * slow, LEAST)
 
-            rest, largest, looks, told = memory(worker), 0, [look(flow)], []
+            rest, largest, looks, told = memory(worker.pid), 0, [look(flow)], []
             begin, first = time.monotonic(), events.count
             while (now := time.monotonic() - begin) < SECONDS:
                 events.put(int(rate * now) - (events.count - first))
-                largest = max(largest, memory(worker))
+                largest = max(largest, memory(worker.pid))
                 if int(now) % 3 == 2:
                     shown = lag_shown(flow)
                     looks.append(look(flow))
@@ -179,7 +170,7 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
         )
 
         caught_up = drained(flow, 300)
-        largest = max(largest, memory(worker))
+        largest = max(largest, memory(worker.pid))
         assert largest - rest < GROWTH, f"{rest >> 20} MiB became {largest >> 20} MiB"
         for shown, looks in told:
             assert true_of(shown, looks), (shown, looks)
@@ -188,9 +179,7 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
 
         flow.start("collect")
         flow.finish(events.count // USERS)
-        expected = flow.expected()
-        flow.wait(expected, 180)
-        verdict = flow.judge(expected)
+        verdict = flow.settled(180)
         assert verdict.clean, verdict
         assert verdict.reports == events.count
         assert lag_shown(flow) == 0
@@ -198,5 +187,3 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
             f"{slow:,.0f} events/s, {sent:,} sent in {SECONDS} s, {backlog:,} waited, caught up in"
             f" {caught_up:.0f} s; {rest >> 20} -> {largest >> 20} MiB"
         )
-    finally:
-        flow.close()

@@ -19,8 +19,10 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
 from tests import needs
-from tests.broker.flow import KEY, Flow, Reader
+from tests.broker.asking import Reader
+from tests.broker.flow import KEY, Flow
 from tests.broker.flow import TEXT as flow_text
+from tests.broker.watching import until
 from tests.depth import depth
 
 TEXT = """
@@ -73,7 +75,7 @@ CASES = [
 def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
     name, users, slots, method, statistics = case
     values, shape = sliced(name, users, slots)
-    flow = Flow(
+    with Flow(
         boot,
         tmp_path,
         prefix,
@@ -85,11 +87,8 @@ def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
         window=10,
         embedded=embedded,
         session=session,
-    )
-    try:
+    ) as flow:
         verdict, seconds = through(flow, from_arrays(flow.topology, values, START), batch=64)
-    finally:
-        flow.close()
     print(f"{case} {values.shape}: {seconds:.0f} s, {verdict}")
     assert verdict.clean, verdict
     assert verdict.reports == values.size, "every user reports in every slot"
@@ -118,7 +117,7 @@ def test_real_streams_on_the_embedded_broker(embedded, tmp_path, prefix, case):
 def binary(
     boot, tmp_path, prefix, users: int, slots: int, limit: float, mechanism: str = "grr"
 ) -> None:
-    flow = Flow(
+    with Flow(
         boot,
         tmp_path,
         prefix,
@@ -128,15 +127,12 @@ def binary(
         statistics="frequencies",
         text=TEXT,
         window=20,
-    )
-    try:
+    ) as flow:
         shares = streams.lns(slots, seed=1)
         source = from_slots(
             flow.topology, streams.binary(shares, users, seed=2), users, slots, start_ms=START
         )
         verdict, seconds = through(flow, source, batch=2048, limit=limit)
-    finally:
-        flow.close()
     print(f"LNS, {users} users x {slots} slots: {seconds:.0f} s, {verdict}")
     assert verdict.clean and verdict.releases == slots, verdict
     assert 0.9 * users * slots / 20 < verdict.reports < 1.1 * users * slots / 20, (
@@ -189,7 +185,7 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
     for partitions in (1, 3):
         folder = tmp_path / str(partitions)
         folder.mkdir()
-        flow = Flow(
+        with Flow(
             kafka,
             folder,
             prefix,
@@ -199,8 +195,7 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
             text=TEXT,
             window=10,
             partitions=partitions,
-        )
-        try:
+        ) as flow:
             verdict, _ = through(flow, from_arrays(flow.topology, values, START), batch=32)
             assert verdict.clean, verdict
             found.append({m.key(): m.value() for m in flow.read(flow.topology.releases_topic)})
@@ -209,8 +204,6 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
             again = local.run(flow.topology, noise, flow.raw(), together=50)
             folded.append({record.key: record.value for record in again.releases})
             flow.stop()
-        finally:
-            flow.close()
         remove(kafka, flow)
     assert folded[0] == folded[1]
     assert len(folded[0]) == 20
@@ -231,8 +224,7 @@ def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
         "  partitions: {partitions}",
         "  partitions: {partitions}\n  topic: " + name + "\n  create: false\n  gaps: " + gaps,
     )
-    flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
-    try:
+    with Flow(kafka, tmp_path, prefix, statistics="mean", text=text) as flow:
         rnd = random.Random(6)
         for role in ("perturb", "perturb", "collect"):
             flow.start(role)
@@ -241,12 +233,8 @@ def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
             time.sleep(0.5)
             if t in (6, 16):
                 flow.start(flow.kill(0))
-        expected = flow.expected()
-        flow.wait(expected)
-        verdict = flow.judge(expected)
+        verdict = flow.settled()
         raw = flow.raw()
-    finally:
-        flow.close()
     assert verdict.clean, verdict
     assert verdict.releases >= 20
     assert raw[0][0].offset == 0
@@ -278,35 +266,23 @@ def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, pre
     )
     flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
     flow.readers[name] = Reader(kafka, name, 5)
-    try:
+    with flow:
         flow.start("perturb"), flow.start("collect")
         rnd = random.Random(6)
         for t in range(12):
             flow.slot(rnd, t, 100, tick=False)
             time.sleep(0.5)
             if t == 0:
-                wait_for(
+                until(
                     lambda: any(
                         admin.watermarks(config, flow.topology.reports_topic, p)[1] > 1
                         for p in (0, 1)
                     )
                 )
                 flow.start(flow.kill(0))
-        expected = flow.expected()
-        flow.wait(expected)
-        verdict = flow.judge(expected)
+        verdict = flow.settled()
         raw = flow.raw()
-    finally:
-        flow.close()
     assert verdict.clean, verdict
     assert not verdict.exits, "no worker ended by itself"
     assert verdict.releases >= 8
     assert [log[0].offset for log in raw] == [5, 5]
-
-
-def wait_for(condition, limit=30.0):
-    """Until it holds."""
-    end = time.time() + limit
-    while not condition():
-        assert time.time() < end
-        time.sleep(0.05)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import signal
-import threading
 import time
 from collections.abc import Callable, Container
 
 import pytest
 
-from tests.broker.flow import Flow
+from tests.broker.flow import Flow, load
 from tests.broker.forks import Life
 from tests.runtime.worker.test_probes import Watched, port_of, probe
 
@@ -26,20 +24,6 @@ def flow(kafka, tmp_path, prefix, request):
     )
     yield made
     made.close()
-
-
-class Load(threading.Thread):
-    """A slot of events now and then, until it is over."""
-
-    def __init__(self, flow: Flow) -> None:
-        super().__init__(daemon=True)
-        self.flow, self.over, self.slots, self.rnd = flow, threading.Event(), 0, random.Random(3)
-        self.start()
-
-    def run(self) -> None:
-        while not self.over.wait(0.3):
-            self.flow.slot(self.rnd, self.slots, 60)
-            self.slots += 1
 
 
 def settled(
@@ -81,20 +65,20 @@ def test_ready_is_true_between_recovery_and_revocation(flow):
     for _ in range(3):
         start()
     settled(ports)
-    load = Load(flow)
-    time.sleep(1)
-    for number in range(3):
-        _, oldest = flow.workers.pop(0)
-        (_, one), (_, other) = flow.workers
-        seen = revoked(ready[number + 1], other, oldest.terminate)
-        assert oldest.wait(30) == 0
-        settled(ports[-2:], among={(200, f"its partitions are recovered ({n})") for n in (1, 2)})
-        seen += revoked(ready[number + 2], one, start)
-        settled(ports[-3:])
-        assert {code for code, _ in seen} == {503}, seen
-    load.over.set()
-    load.join(30)
-    flow.finish(load.slots)
+    with load(flow) as slots:
+        time.sleep(1)
+        for number in range(3):
+            _, oldest = flow.workers.pop(0)
+            (_, one), (_, other) = flow.workers
+            seen = revoked(ready[number + 1], other, oldest.terminate)
+            assert oldest.wait(30) == 0
+            settled(
+                ports[-2:], among={(200, f"its partitions are recovered ({n})") for n in (1, 2)}
+            )
+            seen += revoked(ready[number + 2], one, start)
+            settled(ports[-3:])
+            assert {code for code, _ in seen} == {503}, seen
+    flow.finish(len(slots))
     flow.start("collect")
     expected = flow.expected()
     flow.wait(expected)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -27,9 +26,9 @@ from tests.broker.alone import Alone
 from tests.broker.flow import KEY, Flow
 from tests.broker.relays import TEXT as JSON
 from tests.broker.relays import Copier, copied, event, left, put, ticks
-from tests.broker.requests import until
 from tests.broker.secured import secured_broker
 from tests.broker.traces import compared, jumping, releases
+from tests.broker.watching import stopped, until
 
 TEXT = """
 topology: {name}
@@ -80,8 +79,7 @@ def relayed(boot, tmp_path, prefix, method, slots):
         ready=ready,
     )
     source = from_arrays(flow.topology, streams(1, slots), FIRST * SLOT, users(0)[:USERS])
-    with ExitStack() as stack:
-        stack.callback(flow.close)
+    with flow:
         yield flow, source
 
 
@@ -161,7 +159,7 @@ def test_killed_again_and_again(kafka, tmp_path, prefix):
     """
     with (
         relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
-        closing(Relayers(flow)) as all_,
+        Relayers(flow) as all_,
     ):
         write(flow, source)
         for dies in (1, 7, 100):
@@ -179,12 +177,12 @@ def test_a_zombie_repeats_and_loses_nothing(kafka, tmp_path, prefix):
     """
     with (
         relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
-        closing(Relayers(flow)) as all_,
+        Relayers(flow) as all_,
     ):
         write(flow, source)
         total = len(flow.read(flow.topology.input.topic))
         zombie = all_.start(total // 2, signal.SIGSTOP)
-        until(lambda: len(all_.copied()[0]) > 0 or stopped(zombie), LONG)
+        until(lambda: len(all_.copied()[0]) > 0 or stopped(zombie.pid), LONG)
         other = all_.start()
         until(lambda: left(flow.topology, all_.config) == 0, LONG)
         assert all_.copied()[0] == list(range(total))
@@ -196,11 +194,6 @@ def test_a_zombie_repeats_and_loses_nothing(kafka, tmp_path, prefix):
         for process in (zombie, other):
             process.terminate()
             assert process.wait(60) == 0
-
-
-def stopped(process):
-    """Whether a signal has stopped it."""
-    return Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] == "T"
 
 
 def test_it_relays_with_exactly_its_rights(can_start, tmp_path):

@@ -24,10 +24,10 @@ from ldp_kafka.runtime.kafka.rights import check_rights
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Right, access, loads
-from tests.broker.flow import KEY, TEXT, Flow, Reader
+from tests.broker.asking import Reader
+from tests.broker.flow import KEY, TEXT, Flow
 from tests.broker.forks import Life
 from tests.broker.secured import PRINCIPALS, Secured, secured_broker
-from tests.broker.test_faults import settle, until_acknowledged
 
 OF_TOPIC = loads(
     "topology: t\ninput: {slot: 60s, idle: 5s}\n"
@@ -90,7 +90,7 @@ def fold(flow: Flow, slots: int = 6) -> None:
     for t in range(slots):
         flow.slot(rnd, t, 60)
     flow.finish(slots)
-    verdict = settle(flow)
+    verdict = flow.settled()
     flow.stop()
     assert verdict.clean and verdict.reports > 200 and verdict.releases > 5, verdict
 
@@ -221,7 +221,7 @@ def test_a_right_that_is_taken_from_a_worker(flow, secured, role, right):
     process = flow.start(role)
     rnd = random.Random(2)
     flow.slot(rnd, 20, 60)
-    until_acknowledged(flow)
+    flow.until_acknowledged()
     before = flow.log_path.stat().st_size
     login = "collector" if right.name == flow.topology.reports_topic else "edge"
     with secured.without(login, right):

@@ -5,20 +5,18 @@ Each try waits for a line of the worker's log and then a moment, which is drawn.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import threading
 import time
 from contextlib import contextmanager
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.worker.process import LEAVE
-from tests.broker.flow import Flow
-from tests.broker.forks import MUTANT, Life
+from tests.broker.cluster import FROZEN, Cluster
+from tests.broker.flow import Flow, load
+from tests.broker.forks import MUTANT
+from tests.broker.workers import Worker
 from tests.depth import depth
 
 LIMIT = 15.0  # seconds
@@ -27,41 +25,10 @@ REPEATS = 400  # times that a changelog is longer than it was
 SLOW = 0.7  # seconds for each record of a snapshot, where one is to take its time
 
 
-class Worker(Life):
-    """One with a log of its own."""
-
-    def __init__(self, flow: Flow, role: str = "perturb") -> None:
-        self.number = len(list(flow.path.parent.glob("worker-*.log")))
-        self.path = flow.path.parent / f"worker-{self.number}.log"
-        self.path.touch()
-        super().__init__(["run", str(flow.path), "--role", role, "-v"], self.path)
-
-    def says(self, event: str, times: int = 1, limit: float = 60.0) -> None:
-        """Until its log has so many lines of this name."""
-        end = time.monotonic() + limit
-        while self.said(event) < times:
-            assert self.poll() is None, self.end_of_log()
-            assert time.monotonic() < end, self.end_of_log()
-            time.sleep(0.01)
-
-    def said(self, event: str) -> int:
-        return self.path.read_text().count(f" perturb {event} ")
-
-    def end_of_log(self) -> str:
-        return self.path.read_text()[-2500:]
-
-    def ends(self, limit: float = LIMIT) -> int:
-        """Its exit code, within a time of being told."""
-        try:
-            return self.wait(limit)
-        except BaseException:
-            self.kill()
-            raise AssertionError(f"not within {limit:g} s: {self.end_of_log()}") from None
-
-    def told(self) -> None:
-        """Tell it to end, and see that it does, in order."""
-        self.terminate()
-        assert self.ends() == 0, self.end_of_log()
+def started(flow: Flow) -> Worker:
+    """One with a log of its own, as much as there is to say in it."""
+    number = len(list(flow.path.parent.glob("worker-*.log")))
+    return Worker(flow.path, "perturb", flow.path.parent / f"worker-{number}.log", "-v")
 
 
 @pytest.fixture
@@ -71,9 +38,8 @@ def partitions(request) -> int:
 
 @pytest.fixture
 def flow(kafka, tmp_path, prefix, partitions):
-    made = Flow(kafka, tmp_path, prefix, statistics="mean", partitions=partitions)
-    yield made
-    made.close()
+    with Flow(kafka, tmp_path, prefix, statistics="mean", partitions=partitions) as made:
+        yield made
 
 
 @pytest.fixture
@@ -91,30 +57,11 @@ def slow_snapshots(seconds: float = SLOW):
         yield
 
 
-@contextmanager
-def load(flow: Flow):
-    """Slot after slot, meanwhile; gives how many there were."""
-    over, rnd, slots = threading.Event(), random.Random(3), []
-
-    def put() -> None:
-        while not over.wait(0.3):
-            flow.slot(rnd, len(slots), 60)
-            slots.append(1)
-
-    thread = threading.Thread(target=put, daemon=True)
-    thread.start()
-    yield slots
-    over.set()
-    thread.join(30)
-
-
 def nothing_is_lost(flow: Flow, slots: int) -> None:
     """What the next workers make of it is what one would have made that never ended."""
     flow.finish(slots)
     flow.start("perturb"), flow.start("collect")
-    expected = flow.expected()
-    flow.wait(expected)
-    verdict = flow.judge(expected)
+    verdict = flow.settled()
     assert verdict.clean and not verdict.exits and verdict.reports, verdict
     flow.stop()
 
@@ -124,10 +71,10 @@ def test_while_it_starts_and_joins_its_group(flow, rnd):
     for t in range(4):
         flow.slot(rnd, t, 60)
     for _ in range(STARTS):
-        worker = Worker(flow)
+        worker = started(flow)
         worker.says("start")
         time.sleep(rnd.uniform(0, 2.5))
-        worker.told()
+        worker.leave(LIMIT)
     nothing_is_lost(flow, 4)
 
 
@@ -135,17 +82,17 @@ def test_in_recovery(flow, rnd):
     """While it reads its tables, from a changelog that nobody has compacted."""
     for t in range(4):
         flow.slot(rnd, t, 600)
-    first = Worker(flow)
+    first = started(flow)
     first.says("snapshot")
-    first.told()
+    first.leave(LIMIT)
     lengthen(flow)
     hits = 0
     for _ in range(RECOVERIES):
-        worker = Worker(flow)
+        worker = started(flow)
         worker.says("assigned")
         time.sleep(rnd.uniform(0, 0.5))
-        hits += not worker.said("ready")
-        worker.told()
+        hits += not worker.lines("ready")
+        worker.leave(LIMIT)
     assert hits, "each had read its tables by then"
     nothing_is_lost(flow, 4)
 
@@ -175,10 +122,10 @@ def test_in_a_snapshot(flow, rnd):
     """While it writes one, or the last one."""
     with load(flow) as slots, slow_snapshots():
         for _ in range(SNAPSHOTS):
-            worker = Worker(flow)
+            worker = started(flow)
             worker.says("recovered")
             time.sleep(rnd.uniform(0, 4.0))
-            worker.told()
+            worker.leave(LIMIT)
     nothing_is_lost(flow, len(slots))
 
 
@@ -190,9 +137,9 @@ def test_in_a_rebalance(flow, rnd, other):
     """
     with load(flow) as slots, slow_snapshots():
         for _ in range(REBALANCES):
-            worker = Worker(flow)
+            worker = started(flow)
             worker.says("recovered")
-            other_one = Worker(flow)
+            other_one = started(flow)
             if other == "leaves":
                 other_one.says("assigned")
                 worker.says("recovered", 2)  # it has its partition again
@@ -207,9 +154,9 @@ def test_in_a_rebalance(flow, rnd, other):
                 time.sleep(rnd.uniform(0, 3.0))
                 other_one.terminate()
             for each in (worker, other_one):
-                assert each.ends() == 0, each.end_of_log()
-            if not any("was not told" in each.end_of_log() for each in (worker, other_one)):
-                assert not members(flow), worker.end_of_log()
+                assert each.code(LIMIT) == 0, each.end_of_log
+            if not any("was not told" in each.end_of_log for each in (worker, other_one)):
+                assert not members(flow), worker.end_of_log
     nothing_is_lost(flow, len(slots))
 
 
@@ -223,47 +170,40 @@ def members(flow: Flow) -> list:
 @pytest.fixture(scope="module")
 def own(can_start, tmp_path_factory):
     """A broker that may be away."""
-    server = KafkaServer("4.3.1", tmp_path_factory.mktemp("own"))
-    try:
-        yield server.start()
-    finally:
-        server.stop()
+    with Cluster(tmp_path_factory.mktemp("own")) as cluster:
+        yield cluster
 
 
 @contextmanager
-def away(server: KafkaServer):
+def away(cluster: Cluster):
     """It does not answer meanwhile."""
-    (pid,) = server.pids().values()
-    os.kill(pid, signal.SIGSTOP)
+    cluster.freeze()
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        cluster.back(FROZEN)
 
 
 def test_while_the_broker_is_away(own, tmp_path, prefix, rnd):
     """All is saved: 0, and its group is not told. Something is not: it tries until it has to end,
     and says that it did not end in order. Nothing is lost either way.
     """
-    flow = Flow(own.bootstrap_servers, tmp_path, prefix, statistics="mean")
-    try:
+    with Flow(own.boot, tmp_path, prefix, statistics="mean") as flow:
         flow.slot(rnd, 0, 60)
-        saved = Worker(flow)
+        saved = started(flow)
         for _ in range(2):  # partitions
             saved.says("snapshot")
         time.sleep(2)  # until it is committed, too
         with away(own):
             time.sleep(rnd.uniform(0, 3))
-            saved.told()
+            saved.leave(LIMIT)
         flow.slot(rnd, 1, 60)
         with slow_snapshots(3.0):
-            unsaved = Worker(flow)
+            unsaved = started(flow)
         unsaved.says("recovered")
         with away(own):
             time.sleep(rnd.uniform(0, 3))
             unsaved.terminate()
             # one turn of whoever looks, and of a machine that is busy
-            assert unsaved.ends(LEAVE + 5) == 75, unsaved.end_of_log()
+            assert unsaved.code(LEAVE + 5) == 75, unsaved.end_of_log
         nothing_is_lost(flow, 2)
-    finally:
-        flow.close()

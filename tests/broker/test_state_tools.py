@@ -17,16 +17,15 @@ from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.tools import state
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests.broker.flow import SLOT, START, Flow
-from tests.broker.test_faults import until, until_acknowledged
+from tests.broker.watching import until
 
 USERS = 80
 
 
 @pytest.fixture
 def flow(kafka, tmp_path, prefix):
-    made = Flow(kafka, tmp_path, prefix)
-    yield made
-    made.close()
+    with Flow(kafka, tmp_path, prefix) as made:
+        yield made
 
 
 def put_back(flow: Flow, name: str, old: dict[str, bytes]) -> None:
@@ -90,13 +89,13 @@ def test_the_ways_out(flow, capsys, monkeypatch):
     flow.start("collect"), flow.start("perturb")
     for t in range(6):
         flow.slot(rnd, t, USERS)
-    until_acknowledged(flow)
+    flow.until_acknowledged()
     code, out, _ = said(capsys, "state", "verify", path)
     assert code == 0, out
     old = compacted({"bootstrap.servers": flow.boot}, name)
     for t in range(6, 12):
         flow.slot(rnd, t, USERS)
-    until_acknowledged(flow)
+    flow.until_acknowledged()
     with monkeypatch.context() as patch:
         patch.setattr(state, "PATIENCE", -60.0)
         for ask in (
@@ -130,9 +129,7 @@ def test_the_ways_out(flow, capsys, monkeypatch):
     for t in range(13, 16):
         flow.slot(rnd, t, USERS)
     flow.finish(16)
-    expected = flow.expected()
-    flow.wait(expected)
-    verdict = flow.judge(expected)
+    verdict = flow.settled()
     assert verdict.clean and verdict.reports > 800 and verdict.releases > 800, verdict
     found = prove(flow, capsys)
     assert found["clean"] and found["expected"] == found["ids"] == verdict.reports

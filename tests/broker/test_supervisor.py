@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.broker.flow import Flow
+from tests.broker.watching import alive, until
 from tests.keys import KEY
 
 
@@ -50,23 +51,6 @@ def children(pid: int) -> dict[str, int]:
         if b"--role" in words:
             found[words[words.index(b"--role") + 1].decode()] = int(child)
     return found
-
-
-def until(what, limit: float = 30.0):
-    end = time.time() + limit
-    while time.time() < end:
-        if found := what():
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it did not come to pass")
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
 
 
 def test_it_ends_when_idle_and_everything_is_released(flow):

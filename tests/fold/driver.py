@@ -57,7 +57,7 @@ class Recipe:
     """Of every epoch; None: a new one each time, as it must be."""
     stage: Callable[[Any], Any] = lambda stage: stage
     chunk: int = 0
-    """Messages that are handed over together at most, as `runtime.worker.driver.chunks` does it:
+    """Messages that are handed over together at most, as `runtime.worker.transport` does it:
     what is acknowledged is then one number a partition. 0: one by one, as Faust does it.
     """
 

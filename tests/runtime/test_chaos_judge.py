@@ -6,7 +6,7 @@ import json
 
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
-from tests.broker.chaos.judge import firsts
+from tests.broker.judge.logs import firsts
 from tests.runtime.test_methods import logs_of, streams_of, topology_of
 
 

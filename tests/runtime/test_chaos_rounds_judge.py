@@ -16,8 +16,9 @@ from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests import rounds as lines
-from tests.broker.chaos import rounds
-from tests.broker.chaos.judge import Verdict, outcome
+from tests.broker.judge import rounds
+from tests.broker.judge.logs import outcome
+from tests.broker.judge.verdict import Verdict
 from tests.rounds import NAMES
 from tests.runtime.test_rounds_faults import PARTITIONS, Line
 

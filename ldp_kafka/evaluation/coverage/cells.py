@@ -4,9 +4,9 @@ beside the narrowest that would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, isfinite, nan, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,14 @@ class Row(NamedTuple):
     def decided(self) -> bool:
         """Whether more runs would change nothing of what is said of the covered share."""
         return not self.runs or self.lower >= FLOOR or self.upper < FLOOR
+
+    def floats(self, made: Callable[[Any], float]) -> Row:
+        """The same with other numbers in place of those that are not whole."""
+        kinds = get_type_hints(Row)
+        values: list[Any] = [
+            made(each) if kinds[name] is float else each for name, each in self._asdict().items()
+        ]
+        return Row(*values)
 
 
 def row_of(name: Name, seen: Seen, *, lenient: bool) -> Row:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError
@@ -15,10 +15,12 @@ from ldp_kafka.evaluation.coverage.cells import Row, claims
 from ldp_kafka.evaluation.coverage.page import page
 from ldp_kafka.evaluation.coverage.streams import STREAMS
 from ldp_kafka.evaluation.tables import as_plain
+from ldp_kafka.runtime.coverage import kept
+from ldp_kafka.runtime.coverage.kept import Group
 from ldp_kafka.runtime.coverage.released import cells
 from ldp_kafka.runtime.coverage.subjects import SUBJECTS, Subject
 
-__all__ = ["RUNS", "Evaluated", "Extent", "evaluated", "extent", "left_out", "measure"]
+__all__ = ["RUNS", "Evaluated", "Extent", "evaluated", "extent", "left_out", "measure", "so_far"]
 
 RUNS, QUICK_RUNS = 600, 24
 """Of a cell. Bounds of .92 in all cells together need about 500 where .95 is covered, and less than
@@ -92,7 +94,12 @@ def _names(subject: Subject) -> set[str]:
 
 
 def measure(
-    asked: Extent, *, seed: int = 1, jobs: int = 1, progress: Progress | None = None
+    asked: Extent,
+    *,
+    seed: int = 1,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    keep: Path | None = None,
 ) -> list[Row]:
     """The rows of what is asked for; whatever ``jobs``, the same.
 
@@ -100,15 +107,45 @@ def measure(
     ----------
     seed : of streams and noise
     jobs : processes
+    keep : a file: what it has is not made again, and what is made is added
+
+    Raises
+    ------
+    ConfigurationError : the file has rows of other runs or another seed
     """
-    make = partial(_cells, runs=asked.runs, seed=seed)
-    found: list[Row] = []
+    names = [_group(each) for each in asked.groups]
+    found = {} if keep is None else _begun(keep, asked.runs, seed)
+    missing = [each for each in asked.groups if _group(each) not in found]
+    if progress is not None and found:
+        progress(len(names) - len(missing))
     with _Pool(jobs) as run:
-        for done, each in enumerate(run(make, asked.groups), 1):
-            found += each
+        make = partial(_cells, runs=asked.runs, seed=seed)
+        for done, (each, rows) in enumerate(zip(missing, run(make, missing), strict=True), 1):
+            found[_group(each)] = rows
+            if keep is not None:
+                kept.add(keep, _group(each), rows)
             if progress is not None:
-                progress(done)
-    return found
+                progress(len(names) - len(missing) + done)
+    return [row for name in names for row in found[name]]
+
+
+def _group(made: tuple[Subject, str, int]) -> Group:
+    subject, stream, users = made
+    return Group(subject.method, subject.statistic, stream, users)
+
+
+def _begun(keep: Path, runs: int, seed: int) -> dict[Group, list[Row]]:
+    """What a file has."""
+    had = kept.read(keep)
+    if had is None:
+        kept.start(keep, runs, seed)
+        return {}
+    if (had.runs, had.seed) != (runs, seed):
+        raise ConfigurationError(
+            f"{keep} has rows of {had.runs} runs and seed {had.seed}, not of {runs} and {seed}:"
+            " ask for these, or move the file away"
+        )
+    return had.rows
 
 
 class _Pool:
@@ -127,12 +164,38 @@ class _Pool:
 
 
 def _cells(group: tuple[Subject, str, int], *, runs: int, seed: int) -> list[Row]:
-    return cells(*group, runs, seed)
+    return [_rounded(row) for row in cells(*group, runs, seed)]
 
 
-def left_out(asked: Extent, seconds: float) -> list[str]:
-    """What the rows do not say, and how long they took."""
-    said = [f"{asked.runs} runs a cell, {seconds:,.0f} s"]
+def _rounded(row: Row) -> Row:
+    """To six digits, which is more than Monte-Carlo errors leave."""
+    return row.floats(lambda value: float(f"{value:.6g}"))
+
+
+def so_far(keep: Path) -> str:
+    """The page of what a file has of all cells.
+
+    Raises
+    ------
+    ConfigurationError : there is no such file
+    """
+    had = kept.read(keep)
+    if had is None:
+        raise ConfigurationError(f"there is no {keep}")
+    groups = [name for name in map(_group, extent().groups) if name in had.rows]
+    of = sum(1 for _ in extent().groups)
+    notes = [f"{had.runs} runs a cell"]
+    if len(groups) < of:
+        notes.append(
+            f"so far {len(groups):,} of {of:,} groups, each of a method with a statistic, a stream"
+            " and a number of users"
+        )
+    return page([row for name in groups for row in had.rows[name]], notes)
+
+
+def left_out(asked: Extent) -> list[str]:
+    """What the rows do not say."""
+    said = [f"{asked.runs} runs a cell"]
     full = extent()
     if asked.runs < full.runs:
         said.append(
@@ -161,12 +224,16 @@ class Evaluated(NamedTuple):
 
 
 def evaluated(
-    asked: Extent, *, seed: int = 1, jobs: int = 1, progress: Progress | None = None
+    asked: Extent,
+    *,
+    seed: int = 1,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    keep: Path | None = None,
 ) -> Evaluated:
     """The cells that are asked for, as `measure` has it."""
-    start = time.monotonic()
-    rows = measure(asked, seed=seed, jobs=jobs, progress=progress)
-    notes = left_out(asked, time.monotonic() - start)
+    rows = measure(asked, seed=seed, jobs=jobs, progress=progress, keep=keep)
+    notes = left_out(asked)
     return Evaluated(
         as_plain(rows), claims(rows, estimates=asked.runs < RUNS), notes, page(rows, notes)
     )

@@ -94,7 +94,8 @@ class OrderedProducer:
     further request of it before they have arrived, and as long as there is one to be made it does
     not sleep. It looks whether it may, without a pause, on a whole core, however long a broker is
     slow or frozen. (What is under way may not be sent yet: librdkafka would begin to send in the
-    middle of what comes behind it.)
+    middle of what comes behind it. So it does where the machine holds this up amid records that go
+    together, for longer than linger.ms: the rest of them then waits on a core, for one answer.)
 
     A broker that is away is waited for, however long: what is tried again is tried in its order,
     and a copy of it that arrives late is known by its sequence number and not written. Nothing here

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.broker.chaos.faults import DISTURBS
-from tests.broker.chaos.judge import Verdict
-from tests.broker.chaos.kinds.fault import Fault
-from tests.broker.chaos.kinds.workers import join, leave
-from tests.broker.chaos.world import World
+from tests.broker.chaos.fault import Fault
+from tests.broker.chaos.faults import JOIN, LEAVE
+from tests.broker.chaos.world import ChaosWorld
+from tests.broker.judge.verdict import Verdict
 
 SEED = "LDP_KAFKA_SEED"
 SUMS = ("events", "reports", "releases", "states", "published", "late", "windows")
@@ -69,9 +68,9 @@ class Round:
 
 def schedule(rnd: random.Random, of: Sequence[Fault]) -> list[Fault]:
     """These faults in a drawn order; whoever left joins next."""
-    rest = [fault for fault in of if fault is not join]
+    rest = [fault for fault in of if fault is not JOIN]
     rnd.shuffle(rest)
-    return [each for fault in rest for each in ((fault, join) if fault is leave else (fault,))]
+    return [each for fault in rest for each in ((fault, JOIN) if fault is LEAVE else (fault,))]
 
 
 def play(
@@ -86,31 +85,23 @@ def play(
     """A whole round: these faults, in this order."""
     begin, made = time.time(), Round(number, nodes)
     told(f"seed {number}: {nodes} node(s), {', '.join(methods)}")
-    world = World(tmp, prefix, nodes, methods, number)
+    world = ChaosWorld(tmp, prefix, nodes, methods, number)
     try:
         world.begin(number)
         told(f"{time.time() - begin:6.1f} s: at work")
         for fault in of:
             try:
                 said = fault(world)
-            except (
-                Exception
-            ) as wrong:  # a fault that did not come about is said, and does not count
-                made.not_held.append(f"{fault.__name__}: {type(wrong).__name__}: {wrong}")
-                told(
-                    f"{time.time() - begin:6.1f} s: {fault.__name__} NOT HELD:"
-                    f" {traceback.format_exc()}"
-                )
+            except Exception as wrong:  # one that did not come about is said, and does not count
+                made.not_held.append(f"{fault.name}: {type(wrong).__name__}: {wrong}")
+                told(f"{time.time() - begin:6.1f} s: {fault.name} NOT HELD:")
+                told(traceback.format_exc())
                 continue
-            made.faults.append((fault.__name__, said))
-            told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
-            if fault in DISTURBS and fault is not leave:
-                world.pause(world.random.uniform(0.5, 3))
-                # the next one comes into the middle of a rebalance at times
-                world.steady(world.random.uniform(0, 8))
+            made.faults.append((fault.name, said))
+            told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.name}: {said}")
         world.settle()
         told(f"{time.time() - begin:6.1f} s: settled")
-        made.verdicts = world.verdicts()
+        made.verdicts = dict(zip(methods, world.verdicts(), strict=True))
         for method, verdict in made.verdicts.items():
             for detail in verdict.details:
                 told(f"{method}: {detail}")
@@ -119,11 +110,8 @@ def play(
         told(traceback.format_exc())
         raise
     finally:
-        made.unexpected, made.retried, made.crashed = (
-            world.unexpected,
-            world.retried,
-            sum(crew.crashed for crew in world.crews),
-        )
+        made.unexpected, made.retried = world.unexpected, world.retried
+        made.crashed = sum(crew.crashed for crew in world.crews)
         world.close()
     made.seconds = time.time() - begin
     told(str(made))

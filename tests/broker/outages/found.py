@@ -7,16 +7,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.broker.chaos.judge import Verdict, judge_all
-from tests.broker.outages.cluster import Outage
+from tests.broker.judge.verdict import Verdict
 from tests.broker.outages.subjects import Subject
-from tests.broker.outages.worker import Worker
-from tests.broker.outages.world import World, released
+from tests.broker.outages.world import Outage, OutageWorld, released
+from tests.broker.workers import Worker
 
 __all__ = ["SAID", "Found", "find"]
 
 SAID = 15.0  # seconds of an outage that a worker must have noticed: it asks now and then
-UNKNOWN = -1  # an offset
 SLACK = 1.0  # seconds between what a worker's clock says and what is written
 
 
@@ -52,21 +50,18 @@ class Found:
         )
 
 
-def find(world: World) -> dict[str, Found]:
+def find(world: OutageWorld) -> dict[str, Found]:
     """All of it, by topology, once everything has settled."""
-    verdicts = judge_all([subject.flow for subject in world.subjects])
     return {
-        subject.flow.topology.name: _of(world, subject, verdict)
-        for subject, verdict in zip(world.subjects, verdicts, strict=True)
+        subject.topology.name: _of(world, subject, verdict)
+        for subject, verdict in zip(world.subjects, world.verdicts(), strict=True)
     }
 
 
-def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
-    workers = [*subject.workers, *subject.ended]
+def _of(world: OutageWorld, subject: Subject, verdict: Verdict) -> Found:
+    workers = [*(worker for _, worker in subject.workers), *subject.ended]
     folded = verdict.reports or verdict.windows
-    found = Found(subject.flow.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
-    if lost := _lost(world, subject):
-        found.wrong["lost events"] = lost
+    found = Found(subject.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
     found.exits = [worker.ended for worker in workers if worker.ended]
     found.usual, found.late = _late(world, subject)
     found.grown = _grown(workers, world.outages[0].began if world.outages else world.warm)
@@ -77,22 +72,11 @@ def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
     return found
 
 
-def _lost(world: World, subject: Subject) -> int:
-    """Raw records that a broker has acknowledged, and that are not there."""
-    topic = subject.flow.topology.raw_topic
-    log = subject.flow.read(topic)
-    there = {(m.partition(), m.offset(), m.value()) for m in log}
-    # of what had arrived before it was sent again the producer does not hear where it lies
-    there |= {(m.partition(), UNKNOWN, m.value()) for m in log}
-    taken = ((n, max(UNKNOWN, offset), value) for n, offset, value in world.feed.taken[topic])
-    return len(set(taken) - there)
-
-
-def _late(world: World, subject: Subject) -> tuple[float, list[float]]:
+def _late(world: OutageWorld, subject: Subject) -> tuple[float, list[float]]:
     """How long after a slot's last event its last release comes without an outage, at most, as far
     as nobody was held for long; and how much longer than that it took from each outage on.
     """
-    came, given = released(subject), world.feed.given[subject.flow.topology.name]
+    came, given = released(subject), world.feed.given[subject.topology.name]
     never = float("inf")
     begins = [outage.since for outage in world.outages] or [never]
     took = {slot: came.get(slot, never) - at for slot, at in given.items() if at >= world.warm}

@@ -13,11 +13,11 @@ from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
-from tests.broker.flow import header
+from tests.broker.asking import header
 
 if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
-    from tests.broker.outages.world import World
+    from tests.broker.outages.world import OutageWorld
 
 __all__ = ["PHASES", "Missed", "Phase"]
 
@@ -37,27 +37,27 @@ class Phase:
     stops = True
     """Whether its workers would leave it: then they are stopped in it."""
 
-    def ready(self, world: World, subject: Subject) -> None:
+    def ready(self, world: OutageWorld, subject: Subject) -> None:
         """Have everything there that is to happen."""
 
-    def begin(self, world: World, subject: Subject) -> None:
+    def begin(self, world: OutageWorld, subject: Subject) -> None:
         """Have it happen."""
 
-    def comes(self, world: World, subject: Subject) -> bool:
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
         """Whether it is about to be there."""
         raise NotImplementedError
 
-    def there(self, world: World, subject: Subject) -> str:
+    def there(self, world: OutageWorld, subject: Subject) -> str:
         """What shows that it is there, its workers being stopped; empty where it is not."""
         raise NotImplementedError
 
-    def again(self, world: World, subject: Subject) -> None:
+    def again(self, world: OutageWorld, subject: Subject) -> None:
         """It was over before it was seen: have it happen once more."""
 
-    def over(self, world: World, subject: Subject) -> None:
+    def over(self, world: OutageWorld, subject: Subject) -> None:
         """The brokers are back."""
 
-    def hold(self, world: World, subject: Subject) -> float:
+    def hold(self, world: OutageWorld, subject: Subject) -> float:
         """Wait for it, and stop the workers in it; when that was.
 
         Raises
@@ -80,10 +80,10 @@ class Phase:
                 worker.resume()
             self.again(world, subject)
         raise Missed(
-            f"{subject.flow.topology.name}: {subject.phase} did not come about in {WAIT:g} s;"
-            f" {world.ask.left(subject)} messages are left, its group is"
-            f" {world.ask.group(subject).state}, of its workers"
-            f" {sum(worker.runs for worker in subject.workers)} of {len(subject.workers)} run"
+            f"{subject.topology.name}: {subject.phase} did not come about in {WAIT:g} s;"
+            f" {world.ask.left(subject.raw_log)} messages are left, its group is"
+            f" {world.group(subject).state}, of its workers"
+            f" {sum(worker.runs for _, worker in subject.workers)} of {len(subject.workers)} run"
         )
 
 
@@ -92,17 +92,17 @@ class Idle(Phase):
 
     stops = False
 
-    def begin(self, world: World, subject: Subject) -> None:
+    def begin(self, world: OutageWorld, subject: Subject) -> None:
         subject.fed = False
 
-    def comes(self, world: World, subject: Subject) -> bool:
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
         time.sleep(0.1)
-        return world.ask.left(subject, everything=True) == 0
+        return world.ask.left(subject.logs) == 0
 
-    def there(self, world: World, subject: Subject) -> str:
-        return "" if world.ask.left(subject, everything=True) else "nothing is left to fold"
+    def there(self, world: OutageWorld, subject: Subject) -> str:
+        return "" if world.ask.left(subject.logs) else "nothing is left to fold"
 
-    def over(self, world: World, subject: Subject) -> None:
+    def over(self, world: OutageWorld, subject: Subject) -> None:
         subject.fed = True
 
 
@@ -111,20 +111,20 @@ class Recovering(Phase):
 
     turn = 1
 
-    def ready(self, world: World, subject: Subject) -> None:
+    def ready(self, world: OutageWorld, subject: Subject) -> None:
         subject.end(subject.edges[-1])
 
-    def begin(self, world: World, subject: Subject) -> None:
+    def begin(self, world: OutageWorld, subject: Subject) -> None:
         subject.start(subject.edge[0].name)
 
-    def again(self, world: World, subject: Subject) -> None:
+    def again(self, world: OutageWorld, subject: Subject) -> None:
         self.ready(world, subject)
         self.begin(world, subject)
 
-    def comes(self, world: World, subject: Subject) -> bool:
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
         return any(line["partitions"] for line in subject.edges[-1].lines("assigned"))
 
-    def there(self, world: World, subject: Subject) -> str:
+    def there(self, world: OutageWorld, subject: Subject) -> str:
         return "" if subject.edges[-1].lines("ready") else "it has partitions, and no tables yet"
 
 
@@ -133,38 +133,38 @@ class Joining(Phase):
 
     turn = 1
 
-    def ready(self, world: World, subject: Subject) -> None:
+    def ready(self, world: OutageWorld, subject: Subject) -> None:
         for worker in subject.edges[1:]:
             subject.end(worker)
-        world.until(lambda: world.ask.group(subject).state == "Stable", "its group is stable")
+        world.wait_for(lambda: world.group(subject).state == "Stable", "its group is stable")
 
-    def begin(self, world: World, subject: Subject) -> None:
+    def begin(self, world: OutageWorld, subject: Subject) -> None:
         subject.start(subject.edge[0].name)
 
     again = Recovering.again
 
-    def comes(self, world: World, subject: Subject) -> bool:
-        return world.ask.group(subject).state not in ("Stable", "Empty")
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
+        return world.group(subject).state not in ("Stable", "Empty")
 
-    def there(self, world: World, subject: Subject) -> str:
-        state = world.ask.group(subject).state
+    def there(self, world: OutageWorld, subject: Subject) -> str:
+        state = world.group(subject).state
         return f"its group is {state}" if state not in ("Stable", "Empty") else ""
 
 
 class Leaving(Joining):
     """A worker has just left, in order, and another one is to have what it had."""
 
-    def ready(self, world: World, subject: Subject) -> None:
+    def ready(self, world: OutageWorld, subject: Subject) -> None:
         if len(subject.edges) < 2:
             subject.start(subject.edge[0].name)
 
         def together() -> bool:
-            group = world.ask.group(subject)
+            group = world.group(subject)
             return group.state == "Stable" and len(group.members) == 2
 
-        world.until(together, "two are in its group")
+        world.wait_for(together, "two are in its group")
 
-    def begin(self, world: World, subject: Subject) -> None:
+    def begin(self, world: OutageWorld, subject: Subject) -> None:
         subject.tell_to_end(subject.edges[-1])
 
 
@@ -176,19 +176,19 @@ class Asking(Phase):
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
 
-    def comes(self, world: World, subject: Subject) -> bool:
-        topic = subject.flow.topology.requests_topic
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
+        topic = subject.topology.requests_topic
         end = world.ask.end(topic, 0)
         last = self.seen.get(topic, end)
         self.seen[topic] = end
         return end > last
 
-    def there(self, world: World, subject: Subject) -> str:
-        topology = subject.flow.topology
+    def there(self, world: OutageWorld, subject: Subject) -> str:
+        topology = subject.topology
         _, value = world.ask.last(topology.requests_topic, 0)
         if header(value) or not (request := parse_json(value))["epsilon"]:
             return ""  # nobody is asked
-        for message in subject.flow.read(topology.reports_topic):
+        for message in subject.read(topology.reports_topic):
             batch = read_reports(message.value())
             said = [] if batch is None else batch.singles()
             if any(one.slot == request["slot"] and one.phase == SECOND for one in said):
@@ -204,7 +204,7 @@ class Saving(Phase):
     def __init__(self) -> None:
         self.seen: dict[str, tuple[int, float]] = {}
 
-    def comes(self, world: World, subject: Subject) -> bool:
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
         """Records come after a silence."""
         role, agent = subject.edge
         name = role.changelog(agent.name)
@@ -214,7 +214,7 @@ class Saving(Phase):
         self.seen[name] = (ends, time.time() if moved else since)
         return moved and time.time() - since > 0.1
 
-    def there(self, world: World, subject: Subject) -> str:
+    def there(self, world: OutageWorld, subject: Subject) -> str:
         time.sleep(0.05)  # what is on its way arrives
         role, agent = subject.edge
         for number in range(agent.partitions):
@@ -230,11 +230,11 @@ class Folding(Phase):
 
     turn = 2
 
-    def comes(self, world: World, subject: Subject) -> bool:
-        return world.ask.left(subject) > 0
+    def comes(self, world: OutageWorld, subject: Subject) -> bool:
+        return world.ask.left(subject.raw_log) > 0
 
-    def there(self, world: World, subject: Subject) -> str:
-        left = world.ask.left(subject)
+    def there(self, world: OutageWorld, subject: Subject) -> str:
+        left = world.ask.left(subject.raw_log)
         return f"{left} messages are not acknowledged" if left else ""
 
 

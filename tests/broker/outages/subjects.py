@@ -4,18 +4,15 @@ the brokers go.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.errors import BrokerError
-from ldp_kafka.topology.roles import Agent, Role
-from tests.broker.chaos.kinds.fault import edge
-from tests.broker.flow import Flow, configure
-from tests.broker.outages.worker import Worker
+from tests.broker.asking import configure
+from tests.broker.flow import Flow
+from tests.broker.workers import Worker
 
 __all__ = ["KINDS", "SESSION", "Kind", "Subject"]
 
@@ -31,6 +28,13 @@ edge: {{key_file: {key}}}
 runtime: {{shards: {shards}, snapshot_seconds: 1, session_timeout: {session}}}
 """
 EVENT = "domain: [10, 30], epsilon: 8.0, window: 4"
+
+
+ORDERED = {"max.in.flight": 1, "message.timeout.ms": 0}
+"""Of a producer that waits for its broker as long as it takes, and that keeps the order of what it
+tries again. Not one of librdkafka's idempotent ones, which takes a core meanwhile
+(`OrderedProducer`).
+"""
 
 
 class Kind(NamedTuple):
@@ -64,74 +68,36 @@ KINDS = {
 """By name. Each is a method of another sort, or its events come in another form."""
 
 
-@dataclass
-class Subject:
-    """A topology, and what it is doing when the brokers go."""
+class Subject(Flow):
+    """A topology of a kind, and what it is doing when the brokers go; each worker has its log."""
 
-    kind: str
-    phase: str
-    flow: Flow
-    tmp: Path
-    workers: list[Worker] = field(default_factory=list)
-    ended: list[Worker] = field(default_factory=list)
-    """Those that were told to, or that were started again."""
-    fed: bool = True
-    held: str = ""
-    """What shows that it was in its phase."""
+    workers: list[tuple[str, Worker]]
 
-    @classmethod
-    def make(cls, boot: str, tmp: Path, prefix: str, kind: str, phase: str) -> Subject:
-        """With its topics. Of three nodes one may not know a topic yet that another has just made:
-        it is asked again, as an operator would.
-        """
-        of = KINDS[kind]
-        name = f"{prefix}-{kind}-{phase}"
-        for _ in range(10):
-            try:
-                flow = Flow(
-                    boot,
-                    tmp,
-                    name,
-                    method=of.method,
-                    shape=of.shape,
-                    statistics=of.statistics,
-                    text=TEXT,
-                    session=f"{SESSION:.0f}s",
-                    format="json" if of.singles else "arrow",
-                    shards=of.shards,
-                )
-                break
-            except BrokerError as error:
-                if "UNKNOWN_TOPIC_OR_PART" not in str(error):
-                    raise
-                time.sleep(1)
-        else:
-            raise BrokerError("the nodes never agreed on what topics there are")
-        made = cls(kind, phase, flow, tmp)
+    def __init__(self, boot: str, tmp: Path, prefix: str, kind: str, phase: str) -> None:
+        self.kind, self.phase, self.tmp, of = kind, phase, tmp, KINDS[kind]
+        self.users, self.singles = of.users, of.singles
+        self.ended: list[Worker] = []
+        """Those that were told to, or that were started again."""
+        self.numbers, self.fed = count(), True
+        self.held = ""
+        """What shows that it was in its phase."""
+        super().__init__(
+            boot,
+            tmp,
+            f"{prefix}-{kind}-{phase}",
+            method=of.method,
+            shape=of.shape,
+            statistics=of.statistics,
+            text=TEXT,
+            session=f"{SESSION:.0f}s",
+            format="json" if of.singles else "arrow",
+            shards=of.shards,
+            producer=ORDERED,
+        )
         # when brokers took a record is what tells how late it is
         admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
-        changelogs = [role.changelog(agent.name) for role, agent in flow.topology.flow.readers()]
-        for topic in (flow.topology.releases_topic, *changelogs):
+        for topic in (self.topology.releases_topic, *self.changelogs):
             configure(admin, topic, "message.timestamp.type", "LogAppendTime")
-        return made
-
-    @property
-    def users(self) -> int:
-        return KINDS[self.kind].users
-
-    @property
-    def singles(self) -> bool:
-        return KINDS[self.kind].singles
-
-    @property
-    def edge(self) -> tuple[Role, Agent]:
-        """Who folds the raw log."""
-        return edge(self.flow)
-
-    @property
-    def edges(self) -> list[Worker]:
-        """The workers that do, oldest first."""
-        return [each for each in self.workers if each.role == self.edge[0].name]
 
     @property
     def name(self) -> str:
@@ -139,45 +105,38 @@ class Subject:
         return f"{self.kind} ({self.phase})"
 
     @property
-    def groups(self) -> list[str]:
-        return [role.group for role in self.flow.topology.roles]
+    def edges(self) -> list[Worker]:
+        """The workers that fold the raw log, oldest first."""
+        return [worker for role, worker in self.workers if role == self.edge[0].name]
 
     def start(self, role: str) -> Worker:
         """One more worker."""
-        number = len(self.workers) + len(self.ended)
-        log = self.tmp / f"{self.flow.topology.name}-{role}-{number}.log"
-        worker = Worker(self.flow.path, role, log)
-        self.workers.append(worker)
+        log = self.tmp / f"{self.topology.name}-{role}-{next(self.numbers)}.log"
+        worker = Worker(self.path, role, log)
+        self.workers.append((role, worker))
         return worker
 
     def begin(self) -> None:
         """A worker of each role."""
-        for role in self.flow.topology.roles:
+        for role in self.topology.roles:
             self.start(role.name)
 
     def tell_to_end(self, worker: Worker) -> None:
         """In order; without waiting for it."""
-        worker.told = time.time()
-        worker.process.terminate()
-        self.workers.remove(worker)
+        worker.terminate()
+        self.workers.remove((worker.role, worker))
         self.ended.append(worker)
 
     def end(self, worker: Worker) -> None:
         """The same, its brokers being there."""
         self.tell_to_end(worker)
-        code = worker.process.wait(60)
-        assert code == 0, f"{worker} ended with {code} when it was told to: {worker.ends}"
+        code = worker.wait(60)
+        assert code == 0, f"{worker} ended with {code} when it was told to: {worker.reasons}"
 
     def revive(self) -> None:
-        """Start again who has ended by itself, as a supervisor does."""
-        for worker in [each for each in self.workers if not each.runs]:
-            self.workers.remove(worker)
-            self.ended.append(worker)
-            self.start(worker.role)
+        self.ended += [worker for _, worker in self.workers if not worker.runs]
+        super().revive()
 
     def close(self) -> None:
-        for worker in (*self.workers, *self.ended):
-            if worker.runs:
-                worker.process.kill()
-                worker.process.wait()
-        self.flow.close()
+        self.workers += [(worker.role, worker) for worker in self.ended]
+        super().close()

@@ -1,25 +1,25 @@
-"""A cluster, topologies over it with their workers and their input, and outages of all brokers."""
+"""Topologies with their workers and a steady input, and outages of all brokers."""
 
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
-from tests.broker.chaos.feed import START
-from tests.broker.outages.cluster import Cluster, Outage
-from tests.broker.outages.feed import Steady
+from tests.broker.cluster import FROZEN
+from tests.broker.feed import START, Steady
 from tests.broker.outages.phases import PHASES, Missed, Phase
-from tests.broker.outages.questions import Questions
 from tests.broker.outages.subjects import Subject
-from tests.broker.outages.worker import Worker
+from tests.broker.workers import Worker
+from tests.broker.world import World
 
-__all__ = ["World"]
+__all__ = ["Outage", "OutageWorld", "released"]
 
 LOOK = 0.5  # seconds between two looks at every worker
 TOGETHER = 12.0  # seconds for which workers may be stopped until all phases are there: no session
@@ -27,8 +27,43 @@ CALM = 4.0  # seconds of input before anything happens
 BEHIND = 8  # slots that the newest release may be behind the input
 
 
-class World:
-    """Everything that an outage can happen to.
+@dataclass
+class Outage:
+    """When brokers were away; seconds since the epoch."""
+
+    how: str
+    seconds: float
+    """For which they were kept away."""
+    began: float
+    over: float = 0.0
+    """When they answered a client again, of every group."""
+    whole: bool = True
+    """Whether it was all of them."""
+    held: float = 0.0
+    """When the first worker was stopped in its phase; 0: none was."""
+
+    @property
+    def lasted(self) -> float:
+        """Until they answered again."""
+        return self.over - self.began
+
+    @property
+    def since(self) -> float:
+        """From when on it kept anything from being released."""
+        return min(self.began, self.held or self.began)
+
+    @property
+    def cost(self) -> float:
+        """Seconds that it kept things from being released, at most, until brokers answered."""
+        return self.over - self.since
+
+    def __str__(self) -> str:
+        kept = f" for {self.seconds:g} s" if self.whole else ""
+        return f"{self.how}{kept}, {self.lasted:.1f} s until all is there again"
+
+
+class OutageWorld(World):
+    """A world in which every topology is doing something else when the brokers go.
 
     Parameters
     ----------
@@ -36,27 +71,24 @@ class World:
     seed : of the input
     """
 
+    feed: Steady
+    flows: list[Subject]
+
     def __init__(
-        self, tmp: Path, prefix: str, nodes: int, plays: Iterable[tuple[str, str]], seed: int
+        self, tmp: Path, prefix: str, nodes: int, plays: Sequence[tuple[str, str]], seed: int
     ) -> None:
-        tmp.mkdir(parents=True, exist_ok=True)
-        self.cluster = Cluster(tmp / "kafka", nodes)
-        self.ask = Questions(self.cluster.boot)
-        self.subjects: list[Subject] = []
         self.outages: list[Outage] = []
         self.phases: dict[str, Phase] = {name: phase() for name, phase in PHASES.items()}
-        self.feed: Steady | None = None
         self.warm = 0.0
         """From when on releases come as they should."""
         self.apart: list[tuple[float, float]] = []
         """Times in which some were held for long, since others were not in their phases yet."""
-        self._over, self._begun = threading.Event(), time.time()
+        self._over = threading.Event()
+        super().__init__(tmp, nodes)
         try:
-            boot = self.cluster.boot
-            with ThreadPoolExecutor(8) as pool:
-                made = [pool.submit(Subject.make, boot, tmp, prefix, *play) for play in plays]
-            self.subjects = [each.result() for each in made]
-            self.feed = Steady(boot, self.subjects, seed)
+            self.made([partial(Subject, self.boot, tmp, prefix, *play) for play in plays])
+            self.feed = Steady(self.subjects, seed)
+            self.feed.start()
             for subject in self.subjects:
                 subject.begin()
             threading.Thread(target=self._look, daemon=True).start()
@@ -64,32 +96,28 @@ class World:
             self.close()
             raise
 
-    def say(self, text: str) -> None:
-        """What happens, for whoever reads the test's output."""
-        print(f"{time.time() - self._begun:6.1f} s: {text}", flush=True)
+    @property
+    def subjects(self) -> list[Subject]:
+        """The topologies."""
+        return self.flows
 
     @property
     def workers(self) -> list[Worker]:
         """Those that are to run."""
-        return [worker for subject in self.subjects for worker in subject.workers]
+        return [worker for subject in self.subjects for _, worker in subject.workers]
 
     def _look(self) -> None:
         while not self._over.wait(LOOK):
             for worker in self.workers:
                 worker.look()
 
-    def until(self, true: Callable[[], bool], what: str, limit: float = 60.0) -> None:
-        """Wait for something; a broker that gives no answer is asked again."""
-        end, said = time.time() + limit, ""
-        while True:
-            try:
-                if true():
-                    return
-                said = ""
-            except KafkaException as error:
-                said = f": {error}"
-            assert time.time() < end, f"in {limit:g} s it did not come about that {what}{said}"
-            time.sleep(0.05)
+    def wait_for(self, true: Callable[[], object], what: str, limit: float = 60.0) -> None:
+        """Wait for something that must come about."""
+        assert self.until(true, limit, 0.05), f"in {limit:g} s it did not come about that {what}"
+
+    def group(self, subject: Subject):
+        """The edge's, as its coordinator describes it."""
+        return self.ask.group(subject.edge[0].group)
 
     def behind(self, subject: Subject) -> int:
         """Slots that its newest release is behind its input."""
@@ -99,20 +127,20 @@ class World:
         """Whether releases come, and the raw log is folded in every partition: a release comes of
         one partition, too, while the other is still with a worker that has left.
         """
-        group = self.ask.group(subject)
+        group = self.group(subject)
         ours = sum(worker.runs for worker in subject.edges)
         return (
             self.behind(subject) < BEHIND
             and group.state == "Stable"
             and len(group.members) == ours
-            and self.ask.left(subject) < BEHIND * self.feed.per_slot(subject)
+            and self.ask.left(subject.raw_log) < BEHIND * self.feed.per_slot(subject)
         )
 
     def calm(self, seconds: float = CALM, limit: float = 120.0) -> None:
         """Wait until every topology follows its input, and for so long after that."""
         for subject in self.subjects:
             follows = lambda subject=subject: self.follows(subject)  # noqa: E731
-            self.until(follows, f"{subject.flow.topology.name} follows its input", limit)
+            self.wait_for(follows, f"{subject.topology.name} follows its input", limit)
         if not self.warm:
             self.warm = time.time()
             self.say("all follow their input")
@@ -157,7 +185,7 @@ class World:
     def go_on(self) -> None:
         """Phases are over, and brokers there."""
         for subject in self.subjects:
-            for worker in subject.workers:
+            for _, worker in subject.workers:
                 worker.resume()
             self._do("over", subject)
 
@@ -176,11 +204,11 @@ class World:
         self.outages.append(made)
         for worker in self.workers:
             worker.resume()
-        if how == "stopped":
-            self.cluster.kill()
-        time.sleep(max(0.0, made.began + seconds - time.time()))
-        groups = [group for subject in self.subjects for group in subject.groups]
-        made.over = self.cluster.back(how, groups)
+        if how != FROZEN:
+            self.cluster.end(signal.SIGKILL)
+        self.pause(made.began + seconds - time.time())
+        self.cluster.back(how)
+        made.over = self.cluster.answer([group for flow in self.flows for group in flow.groups])
         self.say(str(made))
         self.go_on()
         return made
@@ -189,48 +217,37 @@ class World:
         """A rolling restart: each node ends in order and comes back, and is in sync before the
         next one ends.
         """
-        for node in range(self.cluster.nodes):
-            self.outages.append(self.cluster.bounce(node))
-            self.say(str(self.outages[-1]))
+        for node in range(self.nodes):
+            made = Outage("", 0.0, time.time(), whole=False)
+            made.how = self.cluster.bounce(node)
+            made.over = time.time()
+            self.outages.append(made)
+            self.say(str(made))
 
-    def settle(self, limit: float = 120.0) -> None:
+    def settle(self, limit: float = 240.0) -> None:
         """Close every slot, wait until everything is folded and acknowledged, and end all workers
         in order.
         """
-        self.feed.close()
-
-        def folded(subject: Subject) -> bool:
-            return all(
-                self.ask.left(subject, everything=True) == 0 and not time.sleep(0.2)
-                for _ in range(3)
-            )
-
-        for subject in self.subjects:
-            done = lambda subject=subject: folded(subject)  # noqa: E731
-            self.until(done, f"{subject.flow.topology.name} has folded all", limit)
+        assert self.folded(limit), (
+            f"in {limit:g} s not all was folded: {self.ask.behind(self.logs)}"
+        )
         ended = self.workers
         for subject in self.subjects:
-            for worker in list(subject.workers):
+            for _, worker in list(subject.workers):
                 if worker.runs:
                     subject.tell_to_end(worker)
         for worker in ended:
-            worker.process.wait(60)
+            worker.wait(60)
 
     def close(self) -> None:
-        """End everything that was started."""
         self._over.set()
-        if self.feed is not None:
-            self.feed.stop()
-        for subject in self.subjects:
-            subject.close()
-        self.cluster.close()
+        super().close()
 
 
 def released(subject: Subject) -> dict[int, float]:
     """When brokers took the last release of each slot, of its copies the first."""
-    flow = subject.flow
     firsts: dict[bytes, tuple[int, float]] = {}
-    for message in flow.read(flow.topology.releases_topic):
+    for message in subject.read(subject.topology.releases_topic):
         slot = json.loads(message.value()).get("slot")
         if slot is not None:
             firsts.setdefault(message.key(), (slot, message.timestamp()[1] / 1000))

@@ -11,7 +11,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation.coverage.streams import STREAMS
 from ldp_kafka.runtime.coverage import table
 from ldp_kafka.runtime.coverage.subjects import SUBJECTS
-from ldp_kafka.runtime.coverage.table import RUNS, extent, left_out, measure
+from ldp_kafka.runtime.coverage.table import RUNS, extent, left_out, measure, so_far
 from tests.cases import cases
 
 
@@ -22,13 +22,13 @@ def test_all_of_it():
     groups = list(asked.groups)
     assert len(groups) == len({*groups}) == len(STREAMS) * sum(len(one.crowds) for one in SUBJECTS)
     assert {users for one, _, users in groups if not one.single} == {1, 5, 30, 300, 5000}
-    assert left_out(asked, 3600.0) == ["600 runs a cell, 3,600 s"]
+    assert left_out(asked) == ["600 runs a cell"]
 
 
 def test_a_quick_one_says_what_it_leaves_out():
     asked = extent(quick=True)
     assert len(list(asked.groups)) < len(list(extent().groups)) / 6
-    said = "\n".join(left_out(asked, 60.0))
+    said = "\n".join(left_out(asked))
     for name in STREAMS.keys() - {*asked.streams}:
         assert name in said
     for words in ("prove few", "users: 1, 30, 300 only", "methods left out"):
@@ -76,6 +76,54 @@ def test_several_processes_make_the_same_rows(monkeypatch):
     assert repr(measure(asked, jobs=2)) == rows
     assert repr(measure(asked, seed=2)) != rows
     assert done == list(range(1, len(list(asked.groups)) + 1))
+
+
+def test_it_goes_on_where_it_was_stopped(monkeypatch, tmp_path):
+    """Also behind a line that is torn; rows of another run are not among them."""
+    monkeypatch.setattr(table, "QUICK_USERS", (1, 5))
+    asked = extent(("naive/per_stream", "sw_direct/mean"), quick=True, runs=3)
+    asked = asked._replace(subjects=asked.subjects[:2])
+    whole, keep, made = measure(asked), tmp_path / "new" / "coverage.jsonl", []
+    cells = table.cells
+
+    def counted(*of):
+        made.append(of[:3])
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return cells(*of)
+
+    monkeypatch.setattr(table, "cells", counted)
+    with pytest.raises(KeyboardInterrupt):
+        measure(asked, keep=keep)
+    keep.write_text(keep.read_text()[:-20])
+    assert repr(measure(asked, keep=keep)) == repr(whole)
+    groups = list(asked.groups)
+    assert made == [*groups[:3], *groups[1:]]
+    assert repr(measure(asked, keep=keep)) == repr(whole)
+    assert len(made) == len(groups) + 2
+    for other in (asked._replace(runs=4), asked):
+        with pytest.raises(ConfigurationError, match="of 3 runs and seed 1"):
+            measure(other, seed=2, keep=keep)
+
+
+def test_the_page_of_what_there_is_so_far(tmp_path):
+    keep = tmp_path / "coverage.jsonl"
+    with pytest.raises(ConfigurationError, match="there is no"):
+        so_far(keep)
+    measure(extent(("naive/per_stream",), quick=True, runs=3), keep=keep)
+    said = so_far(keep)
+    assert f"so far {len(keep.read_text().splitlines()) - 1} of 2,240 groups" in said
+    assert "| `naive` | `per_stream` |" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]\n", "nothing\n", '{"runs": 3, "seed": 1}\n[["naive"], []]\n']
+)
+def test_another_file_is_refused(text, tmp_path):
+    keep = tmp_path / "coverage.jsonl"
+    keep.write_text(text)
+    with pytest.raises(ConfigurationError, match="not a file of coverage's rows"):
+        measure(extent(quick=True), keep=keep)
 
 
 def test_the_command(capsys, tmp_path):

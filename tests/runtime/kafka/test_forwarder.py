@@ -21,7 +21,8 @@ from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.topology import loads
-from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, until, waiting
+from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, waiting
+from tests.broker.watching import until
 from tests.runtime.kafka.copiers import Held, error
 
 
@@ -264,8 +265,8 @@ def test_a_broker_that_is_away_does_not_end_it():
     with Copier(topology, config) as copier:
         time.sleep(1.0)
         begin = time.monotonic()
-        copier.forwarder.stop()
-        assert copier.forwarder.join(10)
+        copier.copying.stop()
+        assert copier.copying.join(10)
         assert time.monotonic() - begin < 5
     assert not copier.ended
 
@@ -279,8 +280,8 @@ def test_an_edge_that_is_away(place):
         time.sleep(2.5)
         assert waiting(topology, config) >= 2
         begin = time.monotonic()
-        copier.forwarder.stop()
-        assert copier.forwarder.join(15)
+        copier.copying.stop()
+        assert copier.copying.join(15)
         assert time.monotonic() - begin < copying.GRACE + 3
     assert not copier.ended and not copier.counts
     with Copier(topology, config):

@@ -43,7 +43,8 @@ from tests.broker.relays import (
     slots_of,
     ticks,
 )
-from tests.broker.requests import ask, until
+from tests.broker.requests import ask
+from tests.broker.watching import until
 from tests.runtime.kafka.copiers import Held, error
 
 OFF = "off"
@@ -562,8 +563,8 @@ def test_a_broker_that_is_away_does_not_end_it(place):
     for edge, collector in ((nobody, nobody), (config, nobody)):
         with Copier(topology, edge, collector) as copier:
             time.sleep(1.5)
-            copier.relayer.stop()
-            assert copier.relayer.join(15)
+            copier.copying.stop()
+            assert copier.copying.join(15)
         assert not copier.ended
     assert copied(topology, config)[0] == []  # what is decided is not known
 

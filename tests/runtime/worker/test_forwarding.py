@@ -17,7 +17,8 @@ import pytest
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.worker.watch import Watch
 from tests.broker.flow import Flow
-from tests.broker.requests import PARTITIONS, TEXT, ask, asked, until, waiting
+from tests.broker.requests import PARTITIONS, TEXT, ask, asked, waiting
+from tests.broker.watching import until
 
 RUN = """
 import sys

@@ -7,43 +7,36 @@ from pathlib import Path
 
 from ldp_kafka.records import Request
 from ldp_kafka.runtime.wire.records import encode_json
-from tests.broker.chaos.feed import START
-from tests.broker.chaos.kinds.fault import must
-from tests.broker.chaos.kinds.state import read_all, reset, start_all, stop_all
-from tests.broker.chaos.world import World
-from tests.broker.flow import Reader, header
+from tests.broker.asking import append, everything, header
+from tests.broker.chaos.fault import must
+from tests.broker.chaos.kinds.state import reset, start_all, stop_all
+from tests.broker.chaos.kinds.workers import disturbed, slots_pass
+from tests.broker.chaos.world import ChaosWorld
+from tests.broker.feed import START
 
 
-def slots_pass(world: World, count: int) -> None:
-    """Wait until the input has so many more, and it has arrived."""
-    slot = world.feed.slot + count
-    must(world.until(lambda: world.feed.slot >= slot, 60 + 2 * count), "there was no input")
-    for flow in world.flows:
-        must(flow.producer.flush(30) == 0, "the broker did not take the input")
-
-
-def goes_on(world: World) -> None:
+def goes_on(world: ChaosWorld) -> None:
     """Wait until slots are released that came after now."""
     slot = START + world.feed.slot
 
     for flow in (*world.asked, *world.curated):
-        reader = Reader(world.boot, flow.topology.releases_topic, None)
 
-        def on(reader: Reader = reader) -> bool:
-            found = [m.value() for m in reader.read(30) if not header(m.value())]
-            return any(json.loads(value)["slot"] >= slot for value in found)
+        def on(topic: str = flow.topology.releases_topic) -> bool:
+            return any(json.loads(value)["slot"] >= slot for value in said(world, topic))
 
-        try:
-            must(world.until(on, 90), f"{flow.topology.privacy.method} did not go on")
-        finally:
-            reader.consumer.close()
+        must(world.until(on, 90), f"{flow.topology.privacy.method} did not go on")
 
 
-def coordinator_away(world: World) -> str:
+def said(world: ChaosWorld, topic: str) -> list[bytes]:
+    """All that was ever written, without headers."""
+    return [m.value() for m in everything(world.boot, topic) if not header(m.value())]
+
+
+def coordinator_away(world: ChaosWorld) -> str:
     """Nobody coordinates for ten slots; what has passed its hold by then cannot be asked for."""
     stop_all(world)
     for crew in world.crews:
-        world.start(crew, away="coordinate")
+        crew.start(away="coordinate")
     slots_pass(world, 10)
     stop_all(world)
     start_all(world)
@@ -51,27 +44,19 @@ def coordinator_away(world: World) -> str:
     return ", ".join(flow.topology.privacy.method for flow in world.asked)
 
 
-def backlog(world: World) -> str:
+def backlog(world: ChaosWorld) -> str:
     """Nobody works while fifty slots come; then they lie there, all at once."""
     stop_all(world)
-    world.feed.disturb(ahead=50)
-    slots_pass(world, 50)
+    what = disturbed(world, 50, ahead=50)
     start_all(world)
     goes_on(world)
-    return "50 slots"
+    return what
 
 
-def quiet_partition(world: World) -> str:
-    """One partition has no values for a while, but the ticks of somebody's clock."""
-    world.feed.disturb(quiet=6)
-    slots_pass(world, 6)
-    return "6 slots"
-
-
-def forwarder_killed(world: World) -> str:
+def forwarder_killed(world: ChaosWorld) -> str:
     """A worker is killed when a request is in one partition, and in no other."""
     flow = world.random.choice(world.asked)
-    between = Path(f"{world.between}-{flow.topology.name}")
+    between = Path(f"{world.crews[0].between}-{flow.topology.name}")
     between.touch()
     killed = world.until(lambda: not between.exists(), 120)
     between.unlink(missing_ok=True)
@@ -79,28 +64,28 @@ def forwarder_killed(world: World) -> str:
     return flow.topology.privacy.method
 
 
-def asked_again(world: World) -> str:
+def asked_again(world: ChaosWorld) -> str:
     """All requests are forwarded once more: the group begins at the topic's start, and knows
     nothing of what it had forwarded.
     """
     flow = world.random.choice(world.asked)
     forward = flow.topology.role("perturb").forward
     stop_all(world)
-    reset(world, forward.group, {(forward.reads.name, 0): 0})
+    reset(world, flow, forward.group)
     start_all(world)
     return flow.topology.privacy.method
 
 
-def hostile_server(world: World) -> str:
+def hostile_server(world: ChaosWorld) -> str:
     """Whoever has the server writes where it may, into the topics of requests and of sums: requests
     again and in another order, of other users, budgets and phases, of slots that it has no sums of,
     and what is no request; sums again that it has used.
     """
     flow, rnd = world.random.choice(world.asked), world.random
     terms, topology = flow.topology.method.protocol.terms, flow.topology
-    wait = world.until(lambda: len(read_all(world, topology.requests_topic)) > 6, 60)
-    must(wait, "nothing was asked")
-    old = [m.value() for m in read_all(world, topology.requests_topic) if not header(m.value())]
+    asked = lambda: said(world, topology.requests_topic)  # noqa: E731
+    must(world.until(lambda: len(asked()) > 5, 60), "nothing was asked")
+    old, sums = asked(), said(world, topology.sums_topic)[:-20]
     now = START + world.feed.slot
     costs = (terms.second, terms.second // 2, terms.budget, terms.budget + 1, 1, -1, 2**40)
     made = [
@@ -117,11 +102,8 @@ def hostile_server(world: World) -> str:
         rnd.choice(old)[:-1],
     ]
     rnd.shuffle(made)
-    for value in made:
-        flow.forged.add((b"forged", value))
-        world.write(topology.requests_topic, 0, b"forged", value)
-    sums = [m.value() for m in read_all(world, topology.sums_topic) if not header(m.value())]
-    for value in [*rnd.sample(sums[:-20], min(5, len(sums[:-20]))), b"{}"]:
-        flow.forged.add((b"forged", value))
-        world.write(topology.sums_topic, 0, b"forged", value)
+    again = [*rnd.sample(sums, min(5, len(sums))), b"{}"]
+    for topic, values in ((topology.requests_topic, made), (topology.sums_topic, again)):
+        flow.forged |= {(b"forged", value) for value in values}
+        append(world.boot, topic, *((0, b"forged", value) for value in values))
     return flow.topology.privacy.method

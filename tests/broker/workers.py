@@ -1,4 +1,4 @@
-"""One worker process as an operator runs it, and what its log, its probe and the system say of
+"""One worker process as an operator runs it, and what its own log, its probe and the system say of
 it.
 """
 
@@ -13,24 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker.forks import Life
+from tests.broker.watching import memory
 from tests.runtime.worker.test_probes import probe
 
 __all__ = ["Worker"]
 
 
-class Worker:
+class Worker(Life):
     """A process of one role.
 
     Parameters
     ----------
     path : of the topology
     log : of this process alone
+    words : more of its command line
     """
 
-    def __init__(self, path: Path, role: str, log: Path) -> None:
-        self.role, self.log = role, log
-        self.process = Life(["run", str(path), "--role", role, "--log-format", "json"], log)
-        self.begun = time.time()
+    def __init__(self, path: Path, role: str, log: Path, *words: str) -> None:
+        self.role, self.log, self.begun = role, log, time.time()
+        log.touch()
+        super().__init__(["run", str(path), "--role", role, "--log-format", "json", *words], log)
         self.told = float("inf")
         """When it was told to end."""
         self.paused, self.resumed = False, 0.0
@@ -45,37 +47,64 @@ class Worker:
 
     @property
     def runs(self) -> bool:
-        return self.process.poll() is None
+        return self.poll() is None
 
     @property
     def ended(self) -> str:
         """How it ended without being told to; empty where it did not."""
         if self.told < time.time() or self.runs:
             return ""
-        said = "; ".join(line["reason"].partition("\n")[0] for line in self.ends)
-        return f"{self} ended with {self.process.poll()}: {said}"
+        return f"{self} ended with {self.poll()}: {self.reasons}"
 
     @property
-    def ends(self) -> list[dict[str, Any]]:
-        """The lines in which it said why it ends."""
-        return self.lines("end")
+    def reasons(self) -> str:
+        """Why it ended, as it said."""
+        return "; ".join(line["reason"].partition("\n")[0] for line in self.lines("end"))
+
+    def terminate(self) -> None:
+        self.told = time.time()
+        super().terminate()
+
+    def code(self, limit: float) -> int:
+        """Its exit code, within a time."""
+        try:
+            return self.wait(limit)
+        except BaseException:
+            self.kill()
+            raise AssertionError(f"not within {limit:g} s: {self.end_of_log}") from None
+
+    def leave(self, limit: float = 60.0) -> None:
+        """Tell it to end, and see that it does, in order."""
+        self.terminate()
+        assert self.code(limit) == 0, self.end_of_log
 
     def pause(self) -> None:
         """Stop it, as a busy machine may for a while."""
         self.paused = True
-        self.process.send_signal(signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Have it go on, where it was stopped."""
-        self.process.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
         if self.paused:
             self.paused, self.resumed = False, time.time()
+
+    @property
+    def end_of_log(self) -> str:
+        return self.log.read_text(errors="replace")[-2500:]
+
+    def says(self, event: str, times: int = 1, limit: float = 60.0) -> None:
+        """Until its log has so many lines of this name."""
+        end = time.monotonic() + limit
+        while len(self.lines(event)) < times:
+            assert self.runs, self.end_of_log
+            assert time.monotonic() < end, self.end_of_log
+            time.sleep(0.01)
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Of this name in its log, with ``at`` in seconds since the epoch."""
         found = []
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        for line in text.splitlines():
+        for line in self.log.read_text(errors="replace").splitlines():
             if f'"event": "{event}"' in line and line.endswith("}"):
                 made = json.loads(line)
                 found.append({**made, "at": datetime.fromisoformat(made["time"]).timestamp()})
@@ -85,13 +114,9 @@ class Worker:
         """Note how much memory it has, and whether it says that it lives."""
         if not self.runs or self.told < time.time():
             return
-        try:
-            status = Path(f"/proc/{self.process.pid}/status").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        if found := re.search(r"VmRSS:\s+(\d+) kB", status):
-            self.rss.append((time.time(), 1024 * int(found[1])))
-        if not self._port and self.log.exists():
+        if size := memory(self.pid):
+            self.rss.append((time.time(), size))
+        if not self._port:
             text = self.log.read_text(errors="replace")
             found = re.search(r"metrics at http://127\.0\.0\.1:(\d+)/", text)
             self._port = int(found[1]) if found else 0

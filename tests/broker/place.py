@@ -4,7 +4,6 @@ this process may mount one, else a directory whose users get a limit on file siz
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 from collections.abc import Iterable
@@ -66,12 +65,3 @@ class Place:
         """Unmount."""
         if self.mounted:
             subprocess.run(["umount", "-l", str(self.path)], check=False)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (one that is only waited for does not)."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from ldp_kafka.records import Request
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.stages.requests import Forwarding, is_request, read_request
-from tests.broker.chaos.edge import Answered, answered
-from tests.broker.flow import Flow, header
+from tests.broker.asking import header
+from tests.broker.flow import Flow
+from tests.broker.judge.budgets import over
+from tests.broker.judge.edge import Answered, answered
 
 TOGETHER = 50  # messages folded at a time
 
@@ -130,17 +132,6 @@ def overspent(flow: Flow, found: Answered, seen: dict[str, set]) -> int:
             user, slot = found.owners[name]
             spent[user][slot] += sum(what[-1] or terms.first for what in said)
     return over(spent.values(), terms.window, terms.budget)
-
-
-def over(spent: Iterable[Counter[int]], run: int, budget: int) -> int:
-    """Of how many users what they spent in some run of slots is more than the budget."""
-    return sum(
-        any(
-            sum(by[slot + ahead] for ahead in range(run) if slot + ahead in by) > budget
-            for slot in list(by)
-        )
-        for by in spent
-    )
 
 
 def _asked(flow: Flow, raw: list[list[Message]], wrong: Counter[str]) -> dict[int, Request]:
