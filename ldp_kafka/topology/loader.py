@@ -39,6 +39,7 @@ _COMMON = (
 _OF_RAW = (
     "topic",
     "relay",
+    "sources",
     "create",
     "format",
     "user",
@@ -51,7 +52,9 @@ _OF_RAW = (
     "gaps",
 )
 RELAY_IDLE = "30s"
-"""``input.idle`` where it is not given and ``input.relay`` is true."""
+"""``input.idle`` where it is not given and ``input.relay`` is."""
+REKEY = "rekey"
+"""``input.relay`` where each event is copied to the partition of its user."""
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 
 
@@ -243,8 +246,12 @@ class _Work:
                 )
             # what has another default there
             given |= {"create": mine.get("create", False), "idle": mine.get("idle", RELAY_IDLE)}
+            if given["relay"] == REKEY:
+                others = {"partitioning": "murmur2", "per_slot": "last"}
+                given |= {key: mine.get(key, other) for key, other in others.items()}
         if self._curated and given["partitions"] > 1:
             given["partitioning"] = mine.get("partitioning", "murmur2")
+        given["rekey"], given["relay"] = given["relay"] == REKEY, bool(given["relay"])
         given.setdefault("closing", self._closing(given))
         user = given.pop("user")
         fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("value", "time")}

@@ -512,6 +512,8 @@ class Topology(Checked):
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"relay": True} if source.relay else {}),
+            # another number of sources would be other sources that a slot waits for
+            **({"sources": source.sources} if source.rekey else {}),
             **({"parts": [list(part) for part in source.parts]} if source.parts else {}),
             # else a slot that was released would be another after a crash
             **({"streams": sorted(source.streams)} if source.streams else {}),

@@ -350,9 +350,14 @@ def _relayed(topology: Topology) -> Iterator[str]:
     ticks = "no ticks"
     if source.idle_ms is not None:
         ticks = f"ticks where nothing is left of it for {source.idle_ms / 1000:g} s"
+    how = f"each copied into its own of {topology.raw_topic}"
+    if source.rekey:
+        how = (
+            f"each event copied into the one of {source.partitions} of {topology.raw_topic} that"
+            " its user has"
+        )
     yield (
-        f"relay        {source.topic}, {source.partitions} partitions, each copied into its own of"
-        f" {topology.raw_topic}, {pace}; {ticks}"
+        f"relay        {source.topic}, {source.given_partitions} partitions, {how}, {pace}; {ticks}"
     )
 
 

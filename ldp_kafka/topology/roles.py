@@ -110,8 +110,8 @@ class Forward(NamedTuple):
 
 
 class Relay(NamedTuple):
-    """Someone else's topic that is copied into a log of ours, partition by partition: what we have
-    to add, ticks and requests, is written there.
+    """Someone else's topic that is copied into a log of ours, partition by partition or each event
+    to its user's partition: what we have to add, ticks and requests, is written there.
     """
 
     group: str
@@ -120,6 +120,8 @@ class Relay(NamedTuple):
     writes: Topic
     gaps: bool
     """Whether offsets may be missing from what is read."""
+    rekey: bool = False
+    """Whether each event goes to the partition of its user."""
 
 
 @dataclass(frozen=True)

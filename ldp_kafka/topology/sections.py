@@ -203,6 +203,9 @@ class Input(Checked):
     topic, partitions : of the raw log
     create : False where it belongs to someone else
     relay : whether it is someone else's, and copied into a raw log of ours
+    rekey : whether each event is copied by itself, to the partition of its user; of a topic of any
+        key. Then ``partitions`` are those of our log
+    sources : partitions of the topic that is copied so; None: the same
     format : a name in `ldp_kafka.topology.formats.INPUT_FORMATS`
     user, value, time : field paths, as tuples of names and list positions; ``user`` is empty where
         an id is made of several fields
@@ -246,6 +249,8 @@ class Input(Checked):
     source: str = "topic"
     hold: int = 4
     relay: bool = False
+    rekey: bool = False
+    sources: int | None = None
     coerce: str = "none"
     time_unit: str | None = None
     events: Path | None = None
@@ -278,6 +283,11 @@ class Input(Checked):
     def written(self) -> bool:
         """Whether the raw log is ours to write to: ticks, and requests."""
         return self.create or self.relay
+
+    @property
+    def given_partitions(self) -> int:
+        """Of the topic that values come in by."""
+        return self.partitions if self.sources is None else self.sources
 
     @property
     def who_and_when(self) -> tuple[object, ...]:
@@ -348,6 +358,7 @@ class Input(Checked):
                 "input.create",
                 "must be false where relay is true: the topic that is relayed is someone else's",
             )
+        yield from self._rekeyed()
         yield from self._unknown()
         if self.closing not in (EVENTS, TICKS):
             yield "input.closing", f"must be {EVENTS} or {TICKS}"
@@ -407,6 +418,43 @@ class Input(Checked):
                     f"input.{name}",
                     f"must be one column such as $.user where format is {self.format}",
                 )
+
+    def _rekeyed(self) -> Iterator[tuple[str, str]]:
+        """What is wrong with how its events are spread over partitions of ours."""
+        if not self.rekey:
+            if self.sources is not None:
+                yield (
+                    "input.sources",
+                    (
+                        "must be given only where relay is rekey: elsewhere both topics have"
+                        " input.partitions"
+                    ),
+                )
+            return
+        if self.sources is None:
+            yield (
+                "input.sources",
+                "must be given where relay is rekey: how many partitions input.topic has",
+            )
+        elif not _whole(self.sources) >= 1:
+            yield "input.sources", "must be a whole number, at least 1"
+        if self.partitioning != "murmur2":
+            yield (
+                "input.partitioning",
+                (
+                    "must be murmur2, or left out, where relay is rekey: each event is copied to"
+                    " the partition of its user"
+                ),
+            )
+        if self.per_slot == AT_ONCE:
+            yield (
+                "input.per_slot",
+                (
+                    f"must not be {AT_ONCE} where relay is rekey: a user's events come from several"
+                    " partitions, a later slot before an earlier one, which would not be reported"
+                    " then; all others wait until their slot is closed (the default there is last)"
+                ),
+            )
 
     def _unknown(self) -> Iterator[tuple[str, str]]:
         """Why its streams, and their first slot, are none."""

@@ -51,7 +51,7 @@ def _edge(name: str, source: Input, key: str) -> _Edge:
     sources = source.partitions
     raw = given = Topic(
         source.topic,
-        sources,
+        source.given_partitions,
         _LOG,
         f"values, keyed by {key}: what never leaves the edge",
         EDGE,
@@ -61,7 +61,7 @@ def _edge(name: str, source: Input, key: str) -> _Edge:
     if source.relay:
         purpose = f"values, copied from {source.topic}: what never leaves the edge"
         raw = Topic(f"{name}.edge", sources, _RELAYED, purpose, EDGE)
-        relay = Relay(f"{name}-relay", given, raw, source.gaps == "allow")
+        relay = Relay(f"{name}-relay", given, raw, source.gaps == "allow", source.rekey)
     dead = Topic(
         f"{name}.dead-letters",
         1,

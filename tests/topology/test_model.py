@@ -88,7 +88,7 @@ KEYS = [
 
 SINGLE = {
     *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
-    *("trust", "time_unit", "events", "streams", "start", "closing"),
+    *("trust", "time_unit", "events", "streams", "start", "closing", "sources"),
 } | {
     name
     for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]

@@ -30,6 +30,7 @@ __all__ = ["client_config", "prepare", "read_stamps", "resolve"]
 
 _AT_ONCE = 8  # partitions
 _INPUT = "set input.partitions to {} (where the topology has run, give it a new name, too)"
+_SOURCES = "set input.sources to {} (where the topology has run, give it a new name, too)"
 _OURS = "give the topology a new name: its topics are made anew"
 """What to do where a topic has another number of partitions."""
 
@@ -275,4 +276,5 @@ def _foreign(
     # a message once, and only the copy is folded.
     copied = source.relay and source.gaps == "allow"
     policy = {} if copied else {"cleanup.policy": "delete"}
-    return TopicSpec(source.topic, source.partitions, policy, _INPUT)
+    way_out = _SOURCES if source.rekey else _INPUT
+    return TopicSpec(source.topic, source.given_partitions, policy, way_out)
