@@ -21,7 +21,7 @@ from ldp_kafka.runtime.log import Message, Stage
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
-from ldp_kafka.runtime.stages.relaying import Mark, Relaying
+from ldp_kafka.runtime.stages.relaying import Mark, relaying_of
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import Topology, loads
 from tests import rounds
@@ -268,7 +268,7 @@ def relayed(name: str) -> dict[str, str]:
     found: list[tuple[object, ...]] = []
     held = 0
     for partition, log in enumerate(raw_of(topology, SHAPES[name])):
-        at = Relaying.of(topology, partition, Mark.read(""))
+        at = relaying_of(topology, partition, Mark.read(""))
         for message in log:
             extent = at.extent(message)
             passes = at.passes(extent)

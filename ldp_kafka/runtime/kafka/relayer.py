@@ -1,7 +1,8 @@
 """The relayer: someone else's topic, copied into a log at the edge that is ours to write to.
 
 It runs in a thread of each process of its role, in a consumer group of its own: each partition is
-copied by one of them, into the partition of the same number.
+copied by one of them, into the partition of the same number, or, where it re-keys, each event into
+that of its user.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from confluent_kafka import (
 )
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
-from ldp_kafka.records import Tick
 from ldp_kafka.runtime.kafka.admin import extent, extents, kind_of
 from ldp_kafka.runtime.kafka.admin.asking import without_errors
 from ldp_kafka.runtime.kafka.copying import Copying, refuse
@@ -33,11 +33,9 @@ from ldp_kafka.runtime.kafka.decisions import Decided, decided
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.log import Message as Read
-from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.recovery.start import check_partitions
-from ldp_kafka.runtime.stages.relaying import SOURCE, Extent, Mark, Relaying, source_of
+from ldp_kafka.runtime.stages.relaying import Extent, Mark, Relaying, relaying_of, source_of
 from ldp_kafka.runtime.stages.requests import is_request
-from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Relay
 
@@ -46,7 +44,7 @@ __all__ = ["Relayer", "Shown"]
 MOST = 500  # messages of a partition that are read ahead, and appended together
 BYTES = 8 * 2**20  # of them
 LISTEN = 0.2  # seconds
-SOON = 0.02  # seconds, while something is held back
+SOON = 0.02  # seconds, while something waits to be copied
 SERVE = 0.005  # seconds between two looks at what has been delivered
 LOOK = 0.5  # seconds between two looks at how far other partitions are
 CHECK = 5.0  # seconds between two looks at how many partitions there are
@@ -108,8 +106,8 @@ class _Line:
 
 
 class Relayer(Copying):
-    """Copies records as they are: key, value, headers, timestamp, and their order; with a header
-    that says which offset they had.
+    """Copies records as `ldp_kafka.runtime.stages.relaying` says: as they are, key, value, headers,
+    timestamp, and their order, with a header that says which offset they had; or event by event.
 
     After a crash at any point the next one reads, from our log itself, what was copied last: the
     offset that is committed with the group is only where it begins to look. So a record is in our
@@ -117,6 +115,10 @@ class Relayer(Copying):
     than its session, then woken): then a run of records may lie there twice, the first of each in
     the order of the other log. That changes no report: of a user's events at or before its last
     slot none counts, whatever its value.
+
+    Where it re-keys (`Rekeying`) it looks at no log of ours: it goes on at the offset that is
+    committed with the group, once all that was before it has arrived in all partitions, and writes
+    again what was not committed. The fold drops what it has.
 
     Where a coordinator asks, nothing is copied past ``input.ahead`` slots after the last one that
     it has decided, for as long as it decides none. A partition that is held back is given ticks,
@@ -232,6 +234,12 @@ class Relayer(Copying):
         found = consumer.list_topics(topic.name, timeout=5).topics[topic.name]
         if found.error is not None:
             raise KafkaException(found.error)
+        if self._relay.rekey and len(found.partitions) != topic.partitions:
+            raise StateError(
+                f"{topic.name} must have {topic.partitions} partitions (input.sources), found"
+                f" {len(found.partitions)}: no slot would wait for all of them. Give the topology"
+                f" another name, with input.sources: {len(found.partitions)}"
+            )
         check_partitions(topic.name, topic.partitions, len(found.partitions))
         self._checked = now
 
@@ -244,19 +252,29 @@ class Relayer(Copying):
         places = [TopicPartition(source, number) for number in self._new]
         known = without_errors(consumer.committed(places, timeout=5))
         marks = {each.partition: Mark.read(each.metadata) for each in known}
-        ends = extents(self._own, self._relay.writes.name, self._new)
+        ends = self._ends()
         there = extents(self._own, source, self._new)
         lines = {}
         for place in known:
             number, mark = place.partition, marks[place.partition]
-            made = Relaying.of(self._topology, number, mark)
+            made = relaying_of(self._topology, number, mark)
             at = None if place.offset == OFFSET_INVALID else place.offset
-            at = self._follow(number, max(mark.log, ends[number][0]), ends[number][1], made, at)
+            first, end = ends.get(number, (0, 0))
+            if made.in_log:
+                at = self._follow(number, max(mark.log, first), end, made, at)
             at = self._start(number, at, *there[number])
-            lines[number] = _Line(made, at, ends[number][1], at, time.monotonic())
+            lines[number] = _Line(made, at, end, at, time.monotonic())
         self._new.clear()
         self._lines = lines
         consumer.assign([TopicPartition(source, n, line.next) for n, line in lines.items()])
+
+    def _ends(self) -> Mapping[int, tuple[int, int]]:
+        """Of each partition that is new, where our log begins and ends; of none where it has no
+        partition of the same number.
+        """
+        if self._relay.rekey:
+            return {}
+        return extents(self._own, self._relay.writes.name, self._new)
 
     def _follow(
         self, number: int, first: int, end: int, made: Relaying, at: int | None
@@ -295,7 +313,7 @@ class Relayer(Copying):
 
     def _take(self, consumer: Consumer) -> None:
         """Read what there is, or wait a moment for it."""
-        waits = any(line.held is not None for line in self._lines.values())
+        waits = any(line.queue for line in self._lines.values())
         message = consumer.poll(SOON if waits or self._new else LISTEN)
         self._producer.poll()
         taken = 0
@@ -351,8 +369,11 @@ class Relayer(Copying):
             self._counts = dict.fromkeys(self._counts, 0)
 
     def _copy(self, number: int, line: _Line, now: float) -> None:
-        """As far as one partition may go."""
-        while line.queue:
+        """As far as one partition may go. One message of each, whatever room there is: of a batch
+        that is split there is a record for each event, and no partition is to wait for others.
+        """
+        copied = 0
+        while line.queue and (not copied or self._producer.room):
             message = line.queue[0]
             if message.error() is not None:
                 line.queue.popleft()
@@ -370,14 +391,16 @@ class Relayer(Copying):
                 line.held = line.held or now
                 due = line.relaying.due(extent)
                 if due is not None:
-                    self._send_tick(number, line, due)
+                    self._send_ticks(line, due)
                 return
             if line.told:
                 line.told = False
                 logging.getLogger(__name__).warning("%s goes on", self._where(number))
-            self._producer.send([_copy_of(message, self._relay.writes.name, read.timestamp)])
+            more = message.key(), message.headers() or ()
+            self._producer.send(line.relaying.copied(read, extent, *more))
             line.relaying.written(extent.time)
             self._counts["relayed"] += 1
+            copied += 1
             line.drop(message)
 
     def _tick(self, consumer: Consumer, now: float) -> None:
@@ -401,7 +424,7 @@ class Relayer(Copying):
         for number, line in idle.items():
             due = line.relaying.news(latest)
             if due is not None and self._at_end(consumer, number, line):
-                self._send_tick(number, line, due)
+                self._send_ticks(line, due)
 
     def _at_end(self, consumer: Consumer, number: int, line: _Line) -> bool:
         """Whether its leader says, now, that nothing is left. While one is away nothing comes,
@@ -414,9 +437,8 @@ class Relayer(Copying):
             return False
         return end <= line.next
 
-    def _send_tick(self, number: int, line: _Line, at: int) -> None:
-        to = self._relay.writes.name
-        self._producer.send([Record(to, number, None, encode_json(Tick(at)))])
+    def _send_ticks(self, line: _Line, at: int) -> None:
+        self._producer.send(line.relaying.ticks(line.next, at))
         line.relaying.written(at)
 
     @property
@@ -429,7 +451,8 @@ class Relayer(Copying):
         """
         to, wanted = self._relay.writes.name, {}
         for number, line in self._lines.items():
-            line.log = max(line.log, self._producer.end(to, number) or 0)
+            if line.relaying.in_log:
+                line.log = max(line.log, self._producer.end(to, number) or 0)
             found = line.next, Mark(line.log, line.relaying.time, line.relaying.decided)
             if found != line.committed:
                 wanted[number] = found
@@ -487,10 +510,3 @@ def _stamp(message: Message) -> int:
     kind, stamp = message.timestamp()
     now = time.time_ns() // 1_000_000
     return now if kind == TIMESTAMP_NOT_AVAILABLE else min(int(stamp), now) or 1
-
-
-def _copy_of(message: Message, topic: str, timestamp: int) -> Record:
-    """The same record. One without a value gets an empty one: either is a dead letter."""
-    headers = (*(message.headers() or ()), (SOURCE, str(message.offset()).encode()))
-    value = message.value() or b""
-    return Record(topic, message.partition(), message.key(), value, headers, timestamp)

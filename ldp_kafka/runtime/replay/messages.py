@@ -81,9 +81,14 @@ def messages(
     Raises
     ------
     ConfigurationError : ``batch`` is not positive, or more than one and a field of the topology
-        lies deeper than a column
+        lies deeper than a column; or the topic is someone else's, which a relay re-keys
 
     """
+    if topology.input.rekey:
+        raise ConfigurationError(
+            f"{topology.input.topic} is someone else's, of a key of its own (input.relay: rekey):"
+            " only its owner's producers write to it"
+        )
     if batch is None:
         batch = BATCH if INPUT_FORMATS[topology.input.format].batches else 1
     if not batch >= 1:

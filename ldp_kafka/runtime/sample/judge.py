@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ldp_kafka.runtime.sample.shapes import Shapes
 from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.per_slot import taking_of
 from ldp_kafka.runtime.stages.places import Passed, advance, closed_at
-from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
+from ldp_kafka.runtime.stages.raw import RawPartition, given_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.topology import Topology
 
@@ -183,7 +184,7 @@ class _Tally:
 
     def add(self, part: Part) -> None:
         """Judge messages of one partition."""
-        raw = raw_partition(self._topology, part.partition or 0)
+        raw = given_partition(self._topology, part.partition or 0)
         raw = replace(
             raw,
             slot_ms=1,  # so that what are slots there are times here
@@ -298,7 +299,8 @@ class _Tally:
             names=shapes.names,
             time_kinds=shapes.times.most_common(),
             looks=Looks(
-                look_at_ids(self._users),
+                # where a relay re-keys, a user may be in any partition
+                look_at_ids([[*chain(*self._users)]] if source.rekey else self._users),
                 look_at_times(events, now_ms, source.max_ahead_ms),
                 look_at_slots(events, self._starts),
                 look_at_values(

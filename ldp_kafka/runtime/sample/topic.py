@@ -63,10 +63,12 @@ def read_parts(
     require_raw(topology)
     config, topic = client_config(topology, "edge"), topology.input.topic
     held = spans(config, topic)
-    if len(held) != topology.input.partitions:
+    source = topology.input
+    if len(held) != source.given_partitions:
+        key = "sources" if source.rekey else "partitions"
         raise ConfigurationError(
-            f"{topic} has {len(held)} partitions, and input.partitions says"
-            f" {topology.input.partitions}: set it to {len(held)}"
+            f"{topic} has {len(held)} partitions, and input.{key} says"
+            f" {source.given_partitions}: set it to {len(held)}"
         )
     wanted = newest(held, number)
     found = _read(config, topic, wanted, patience, progress)

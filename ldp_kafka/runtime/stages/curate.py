@@ -35,6 +35,7 @@ from ldp_kafka.runtime.stages.per_slot import Taking, taking_of
 from ldp_kafka.runtime.stages.places import Passed, advance, closed_at
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.shards import read_shards
+from ldp_kafka.runtime.stages.sources import Sources, read_new
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.stages.windows import Released, Windows, Zeros
@@ -62,6 +63,8 @@ class CurateState:
     closed: int = NEVER
     zeros: Zeros | None = None
     """Streams that have a value in each slot, once they were looked for."""
+    sources: Sources | None = None
+    """Where a relay re-keys."""
 
     def __repr__(self) -> str:
         return f"CurateState({self.users!r}, closed={self.closed})"  # never a time
@@ -80,6 +83,8 @@ class Curate(KeyedStage):
     shards : of a partition's streams
     always : ids of the partition's streams that have a value in each slot, 0 without an event
     before_start : the last slot before the first one; NEVER where there is no first one
+    by_record : whether an event is late by its own record, too
+    sources : partitions of the topic that a relay re-keys; 0: it does not
     """
 
     oversize: ClassVar[str] = "runtime.shards is too small for so many streams"
@@ -97,6 +102,8 @@ class Curate(KeyedStage):
     shards: int
     always: tuple[str, ...] = ()
     before_start: int = NEVER
+    by_record: bool = False
+    sources: int = 0
 
     def __repr__(self) -> str:
         return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
@@ -118,6 +125,7 @@ class Curate(KeyedStage):
             Panes(users, self.taking),
             np.full(self.shards, -1, np.int64),
             closed=self.before_start,
+            sources=Sources(self.sources) if self.sources else None,
         )
 
     def fold(self, state: CurateState, messages: Sequence[Message]) -> Output:
@@ -125,10 +133,9 @@ class Curate(KeyedStage):
         together.
         """
         output = self._output()
-        run = Run.of(messages)
-        rows, latest = self.raw.read(run, output)
+        run, rows, latest = read_new(self.raw, state.sources, Run.of(messages), output)
         own = None
-        if self.raw.ticked:
+        if self.by_record:
             own = closed_at(run.timestamps, slot_ms=self.raw.slot_ms, lateness=self.lateness)
         places = advance(
             state,
@@ -200,11 +207,14 @@ class Curate(KeyedStage):
         }
 
     def meta(self, state: CurateState) -> dict[str, Any]:
-        return {"watermark": state.watermark, "closed": state.closed}
+        sources = {} if state.sources is None else {"sources": state.sources.saved()}
+        return {"watermark": state.watermark, "closed": state.closed, **sources}
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CurateState:
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
+        if state.sources is not None:
+            state.sources.restore(meta["sources"])
         streams = {name: held for name, held in shards.items() if name.isdecimal()}
         names = {name: held[1] for name, held in shards.items() if Names.is_record(name)}
         state.users.load({shard: payload for shard, (_, payload) in streams.items()})
@@ -278,4 +288,6 @@ def make_curate(topology: Topology, partition: int, randomness: EdgeNoise | None
         shards=topology.runtime.shards,
         always=tuple(compress(source.streams, home)) if source.zeros else (),
         before_start=source.before_start,
+        by_record=source.by_ticks,
+        sources=source.sources or 0,
     )

@@ -36,8 +36,10 @@ from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.report_messages import Drawn, ReportMessages
 from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
 from ldp_kafka.runtime.stages.shards import BEFORE
+from ldp_kafka.runtime.stages.sources import Sources, read_new
 from ldp_kafka.runtime.stages.users import Users, look_at_users
 from ldp_kafka.runtime.stages.waiting import Waiting
+from ldp_kafka.runtime.wire.copies import CopyReader
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import Topology
@@ -72,6 +74,8 @@ class PerturbState:
     """
     waiting: dict[int, int] = field(default_factory=dict)
     """Events accepted since they were last sent, by slot; of all users."""
+    sources: Sources | None = None
+    """Where a relay re-keys."""
 
     def __repr__(self) -> str:
         return f"PerturbState({self.users!r}, closed={self.closed})"  # never a time of a user
@@ -94,7 +98,7 @@ class Perturb(KeyedStage):
 
     method: Method
     randomness: EdgeNoise
-    reader: EventReader
+    reader: EventReader | CopyReader
     topic: str
     reports_topic: str
     dead_letters_topic: str
@@ -112,6 +116,8 @@ class Perturb(KeyedStage):
     """
     report_rows: int = 0
     """Accepted events of which fewer wait before their reports are sent; 0: a batch a message."""
+    sources: int = 0
+    """Partitions of the topic that a relay re-keys; 0: it does not."""
 
     @cached_property
     def _raw(self) -> RawPartition:
@@ -122,11 +128,13 @@ class Perturb(KeyedStage):
             self.partitions,
             self.slot_ms,
             self.max_ahead_ms,
+            ticked=self.sources > 0,
         )
 
     @cached_property
     def _timely(self) -> Timely:
-        return Timely(slot_ms=self.slot_ms, lateness=self.lateness)
+        ticked = self.sources > 0
+        return Timely(slot_ms=self.slot_ms, lateness=self.lateness, ticked=ticked)
 
     @property
     def _waits(self) -> bool:
@@ -189,6 +197,8 @@ class Perturb(KeyedStage):
             state.bound = first - 1
         if state.accepted is None:
             state.accepted = Accepted(state.users, state.shard_offsets, first)
+        if state.sources is None and self.sources:
+            state.sources = Sources(self.sources)
         state.offset = messages[-1].offset
 
     def _stand(self, state: PerturbState, output: Output) -> None:
@@ -199,8 +209,9 @@ class Perturb(KeyedStage):
 
     def _events(self, state: PerturbState, messages: Sequence[Message], output: Output) -> None:
         """Fold messages that hold events, or a tick."""
-        run = Run.of(messages)
-        rows, latest = self._raw.read(run, output)
+        run, rows, latest = read_new(self._raw, state.sources, Run.of(messages), output)
+        if not len(run):
+            return
         places = self._places_of(state, run.offsets, latest)
         self._clocks(state, run, rows, latest, places, output)
         output.count("events", len(rows.slots))
@@ -494,7 +505,8 @@ class Perturb(KeyedStage):
         bound = {} if state.bound is None else {"bound": state.bound}
         behind = {"come": state.come} if self._is_behind(state) else {}
         progress = {"watermark": state.watermark, "closed": state.closed}
-        return {**progress, **bound, **behind, **waiting}
+        sources = {} if state.sources is None else {"sources": state.sources.saved()}
+        return {**progress, **bound, **behind, **waiting, **sources}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
@@ -505,6 +517,9 @@ class Perturb(KeyedStage):
         come = NEVER if state.watermark < 0 else state.watermark // self.slot_ms
         state.come = meta.get("come", come)
         state.waiting = dict(meta["waiting"]) if self.report_rows else {}
+        if self.sources:
+            state.sources = Sources(self.sources)
+            state.sources.restore(meta.get("sources", ()))
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():
             state.shard_offsets[int(shard)] = cover
@@ -546,6 +561,7 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
         per_user=topology.per_user,
         partitions=raw.partitions,
         report_rows=topology.report_rows,
+        sources=source.sources or 0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
@@ -16,12 +16,13 @@ from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.rows import Rows
+from ldp_kafka.runtime.wire.copies import CopyReader
 from ldp_kafka.runtime.wire.decoded_run import DecodedRun
 from ldp_kafka.runtime.wire.events import EventReader, event_reader
 from ldp_kafka.runtime.wire.parsing import LATEST
 from ldp_kafka.topology import Topology
 
-__all__ = ["RawPartition", "raw_partition"]
+__all__ = ["RawPartition", "given_partition", "raw_partition"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class RawPartition:
     `ldp_kafka.runtime.stages.perturb.Perturb`.
     """
 
-    reader: EventReader
+    reader: EventReader | CopyReader
     method: Method
     partition: int
     partitions: int
@@ -108,13 +109,25 @@ class RawPartition:
 
 
 def raw_partition(topology: Topology, partition: int) -> RawPartition:
-    """How one raw partition of a topology is read."""
+    """How one partition of a topology's raw log is read."""
+    found = given_partition(topology, partition)
+    if not topology.input.rekey:
+        return found
+    reader = CopyReader(np.dtype(np.float64 if topology.privacy.categories is None else np.int64))
+    return replace(found, reader=reader, partitions=topology.input.partitions, ticked=True)
+
+
+def given_partition(topology: Topology, partition: int) -> RawPartition:
+    """How one partition of the topic is read that values come in by: the raw log, or what is
+    relayed into it.
+    """
     source = topology.input
+    at_home = source.partitioning == "murmur2" and not source.rekey
     return RawPartition(
         event_reader(topology),
         topology.method,
         partition,
-        source.partitions if source.partitioning == "murmur2" else 0,
+        source.partitions if at_home else 0,
         source.slot_ms,
         source.max_ahead_ms,
         held=topology.holds_slots,

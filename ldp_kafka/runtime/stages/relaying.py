@@ -1,9 +1,9 @@
 """One partition of someone else's topic on its way into a log of ours: what may be copied now, and
 what ticks are due.
 
-A relay copies records as they are. It reads of them what the fold will read, the times of valid
-events: so it knows how far event time has come in the log, and does not write past what a
-coordinator can still ask for.
+A relay copies records as they are, or, where it re-keys, each event to the partition of its user.
+It reads of them what the fold will read, the times of valid events: so it knows how far event time
+has come in the log, and does not write past what a coordinator can still ask for.
 """
 
 from __future__ import annotations
@@ -11,20 +11,34 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.records import Tick
 from ldp_kafka.runtime.log import Message, Output, Record
-from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
+from ldp_kafka.runtime.partitioning import partitions_of
+from ldp_kafka.runtime.stages.raw import RawPartition, given_partition
 from ldp_kafka.runtime.stages.requests import is_request, read_request
+from ldp_kafka.runtime.wire.copies import copies, tick_of
+from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["SOURCE", "Extent", "Mark", "Relaying", "source_of"]
+__all__ = [
+    "SOURCE",
+    "Extent",
+    "Headers",
+    "Mark",
+    "Rekeying",
+    "Relaying",
+    "relaying_of",
+    "source_of",
+]
 
+Headers = Sequence[tuple[str, bytes | None]]
 SOURCE = "ldp-source"
 """Header of each record of the log that was copied: the offset that it had, in decimal digits."""
 _OFFSET = re.compile(rb"[0-9]{1,19}")
@@ -85,7 +99,7 @@ class Mark(NamedTuple):
         return cls(int(found[1]), int(found[2]), last)
 
 
-def source_of(headers: Sequence[tuple[str, bytes | None]]) -> int | None:
+def source_of(headers: Headers) -> int | None:
     """The offset that a record was copied from; None where it was not. The last header of the name
     is ours, whatever else the record came with.
     """
@@ -101,7 +115,8 @@ class Relaying:
 
     Parameters
     ----------
-    raw : how the fold will read it
+    raw : how it is read
+    to : the topic that it is copied to
     lateness : slots that the watermark stays behind the greatest event time
     ahead : slots past the last decided one that may be written; None: nobody decides
     time : greatest event time in the log, milliseconds, ticks included; -1: there is none
@@ -121,10 +136,31 @@ class Relaying:
     """
 
     raw: RawPartition
+    to: str
     lateness: int
     ahead: int | None
     time: int = -1
     decided: int | None = None
+    in_log: ClassVar[bool] = True
+    """Whether the log says what was copied last, and the next one looks for it there."""
+
+    def copied(
+        self, message: Message, extent: Extent, key: bytes | None, headers: Headers
+    ) -> list[Record]:
+        """What is to be written for a message: the same record. One without a value gets an empty
+        one: either is a dead letter.
+        """
+        del extent
+        mine = (*headers, (SOURCE, str(message.offset).encode()))
+        value = message.value or b""
+        return [Record(self.to, self.raw.partition, key, value, mine, message.timestamp)]
+
+    def ticks(self, offset: int, time: int) -> list[Record]:
+        """What is to be written where event time has come so far, before the record at an
+        offset.
+        """
+        del offset
+        return [Record(self.to, self.raw.partition, None, encode_json(Tick(time)))]
 
     def extent(self, message: Message) -> Extent:
         """What a message says of event time, as the fold will read it: what becomes a dead letter
@@ -188,13 +224,78 @@ class Relaying:
         open_ = extent.slots[extent.slots > closed]
         return int(open_.min()) if len(open_) else last
 
-    @classmethod
-    def of(cls, topology: Topology, partition: int, mark: Mark) -> Relaying:
-        """Of a partition as far as ``mark`` says."""
-        source = topology.input
-        ahead = source.ahead if topology.method.phases > 1 else None
-        raw = raw_partition(topology, partition)
-        return cls(raw, source.lateness, ahead, mark.time, mark.decided)
+
+@dataclass(repr=False)
+class Rekeying(Relaying):
+    """The same where each event is copied by itself, to the partition of its user.
+
+    Notes
+    -----
+    All that follows from a record, what is written and in which order, follows from it and from
+    ``time`` before it. So whoever goes on from an offset whose copies have all arrived writes what
+    anybody else would, and the fold drops what it has (`ldp_kafka.runtime.stages.sources`).
+
+    The events of a record that is the first of a slot are written before the ticks that say so:
+    none of them is late by another one of the same record. A row that is no event goes to a
+    partition that follows from its own.
+    """
+
+    partitions: int = 1
+    in_log: ClassVar[bool] = False
+
+    def copied(
+        self, message: Message, extent: Extent, key: bytes | None, headers: Headers
+    ) -> list[Record]:
+        """What is to be written for a message: its events, row by row, and where it brings this
+        partition into another slot, ticks.
+        """
+        del key, headers
+        source, offset = self.raw.partition, message.offset
+        rows = list(copies(source, offset, self.raw.reader.read_run([message.value])))
+        users = [user for user, _ in rows if user is not None]
+        homes = iter(partitions_of(users, self.partitions).tolist())
+        of_bad = source % self.partitions
+        made = [
+            Record(
+                self.to,
+                of_bad if user is None else next(homes),
+                None,
+                value,
+                timestamp=message.timestamp,
+            )
+            for user, value in rows
+        ]
+        if extent.time >= 0 and (self.time < 0 or self._slot(extent.time) > self._slot(self.time)):
+            made += self._ticks(offset + 1, extent.time, message.timestamp)
+        return made
+
+    def news(self, latest: int) -> int | None:
+        """The same, and not past what can still be asked: slots close by the slowest partition,
+        which this one may be.
+        """
+        if self.ahead is not None and self.decided is not None:
+            latest = min(latest, (self.decided + self.ahead) * self.raw.slot_ms)
+        return super().news(latest)
+
+    def ticks(self, offset: int, time: int) -> list[Record]:
+        """To all partitions: any may wait for this one."""
+        return self._ticks(offset, time, 0)
+
+    def _ticks(self, offset: int, time: int, timestamp: int) -> list[Record]:
+        value = tick_of(self.raw.partition, offset, time)
+        return [
+            Record(self.to, number, None, value, timestamp=timestamp)
+            for number in range(self.partitions)
+        ]
+
+
+def relaying_of(topology: Topology, partition: int, mark: Mark) -> Relaying:
+    """Of a partition as far as ``mark`` says."""
+    source = topology.input
+    ahead = source.ahead if topology.method.phases > 1 else None
+    raw, to = given_partition(topology, partition), topology.raw_topic
+    known = raw, to, source.lateness, ahead, mark.time, mark.decided
+    return Rekeying(*known, source.partitions) if source.rekey else Relaying(*known)
 
 
 def _nothing(offset: int, row: int, reason: Reason) -> Record:

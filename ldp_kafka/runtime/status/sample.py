@@ -19,6 +19,7 @@ from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.raw import raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
+from ldp_kafka.runtime.stages.sources import Sources, read_new
 from ldp_kafka.runtime.status.facts import InputPartition
 from ldp_kafka.runtime.wire.arrow import check_size
 from ldp_kafka.runtime.wire.codec import decode
@@ -117,7 +118,9 @@ def of_raw(
     made = InputPartition(number, sampled=len(messages))
     if not events:
         return made
-    rows, latest = raw_partition(topology, number).read(events, output)
+    sources = Sources(topology.input.sources) if topology.input.sources else None
+    raw = raw_partition(topology, number)
+    run, rows, latest = read_new(raw, sources, Run.of(events), output)
     bad = _bad(output)
     newest = int(latest.max(initial=-1))
     made = replace(made, bad=bad, newest=None if newest < 0 else topology.slot_of(newest))
@@ -126,8 +129,8 @@ def of_raw(
     source, message = topology.input, rows.message
     # how far the log had come before each message; before the first of them it is not known
     before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
-    timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness, ticked=source.by_ticks)
-    stamps = Run.of(events).timestamps
+    timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness, ticked=raw.ticked)
+    stamps = run.timestamps
     come = timely.before(NEVER, rows.slots, message, latest, stamps)[:-1]
     if source.by_ticks:  # an event is late by its own record, too
         before = np.maximum(before, stamps)

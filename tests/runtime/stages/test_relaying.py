@@ -14,7 +14,7 @@ from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.stages.relaying import Extent, Mark, Relaying, source_of
+from ldp_kafka.runtime.stages.relaying import Extent, Mark, relaying_of, source_of
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
 from tests.broker.relays import FIRST, SLOT, TEXT, batch, event
@@ -32,7 +32,7 @@ def made(method="lpa", more=""):
 
 
 def line(topology, mark=None):
-    return Relaying.of(topology, 0, mark or Mark(0, -1, None))
+    return relaying_of(topology, 0, mark or Mark(0, -1, None))
 
 
 def at(value, offset=0, stamp=-1):
@@ -100,7 +100,7 @@ def test_an_extent_of_an_array_is_that_of_its_elements():
     assert found.time == line(made()).extent(at(event(9))).time
     homes = made(more=", events: $.r, partitioning: murmur2")
     many = b'{"r":[' + b",".join(event(1, user) for user in "abcdef") + b"]}"
-    parts = [Relaying.of(homes, n, Mark(0, -1, None)).extent(at(many)) for n in (0, 1)]
+    parts = [relaying_of(homes, n, Mark(0, -1, None)).extent(at(many)) for n in (0, 1)]
     assert sum(len(each.slots) for each in parts) == 6
     assert all(len(each.slots) for each in parts)
 
@@ -110,7 +110,7 @@ def test_a_user_who_is_not_at_home_says_nothing():
     topology = made(more=", partitioning: murmur2")
     homes = {
         user: [
-            Relaying.of(topology, n, Mark(0, -1, None)).extent(at(event(1, user))) for n in (0, 1)
+            relaying_of(topology, n, Mark(0, -1, None)).extent(at(event(1, user))) for n in (0, 1)
         ]
         for user in "abcdef"
     }
