@@ -29,16 +29,20 @@ from ldp_kafka.randomness import Ids, Seeded, System
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.tokens import Token, Tokens
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
+from ldp_kafka.runtime.stages.relaying import Mark, relaying_of
+from ldp_kafka.runtime.stages.sources import Sources
 from ldp_kafka.runtime.stages.windows import Released
 from ldp_kafka.runtime.status.facts import Side
 from ldp_kafka.runtime.status.reading import _Asked
 from ldp_kafka.runtime.status.sample import Tails
+from ldp_kafka.runtime.wire.copies import CopyReader
 from ldp_kafka.runtime.worker.foreign import shown as argument
 from ldp_kafka.runtime.worker.transport.messages import batches
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, reached, said_by, shown
 from tests.runtime.device import lives
 from tests.runtime.releases.made import read, release
+from tests.runtime.stages import rekeys
 from tests.test_no_value_shown import KEY, NOW, STAGES, asynchronous, edge_of, loads
 
 RELEASED = "releases, and sums of reports, which are on the collector's side of the trust line"
@@ -112,7 +116,7 @@ PUBLIC = {
             facts.Releases facts.Side facts.TopicState view.Part waits.Verdict
         runtime.tools: prove_once.Due prove_once.Proof prove_once.Recomputed report_index.Compared
             rotate_key.Rotation state.Move state.Plan
-        runtime.wire: single_reports.Stamps
+        runtime.wire: copies.Place single_reports.Stamps
         runtime.worker: probes.Answer probes.Facts
     """,
     "lines of the operator's log, whose fields `runtime.worker.events` lists": """
@@ -316,6 +320,17 @@ def fetched():
     return *found, tails, argument(data), TEXT
 
 
+def rekeyed():
+    """A relay, what it writes of a record, and what is read of that."""
+    relay = relaying_of(rekeys.topology(), 0, Mark(0, WHOLE, None))
+    row = {"user": TEXT, "time": NOW, "value": LOUD}
+    message = Message(3, NOW, json.dumps([row]).encode())
+    written = relay.copied(message, relay.extent(message), None, ())
+    kept = Sources(rekeys.SOURCES)
+    kept.come(np.array([0]), np.array([WHOLE]))
+    return relay, written, kept, CopyReader(np.dtype(float)).read_run([written[0].value]), TEXT
+
+
 AT_WORK = {
     **{kind: lambda _, kind=kind: folding(kind) for kind in STAGES},
     "device": device,
@@ -325,6 +340,7 @@ AT_WORK = {
     "secrets": lambda _: [secrets()],
     "fetched": lambda _: [fetched()],
     "randomness": lambda _: [sources()],
+    "rekeyed": lambda _: [rekeyed()],
 }
 """Objects while they hold something, and all that these lead to."""
 
