@@ -36,6 +36,7 @@ from ldp_kafka.runtime.log import Message as Read
 from ldp_kafka.runtime.recovery.start import check_partitions
 from ldp_kafka.runtime.stages.relaying import Extent, Mark, Relaying, relaying_of, source_of
 from ldp_kafka.runtime.stages.requests import is_request
+from ldp_kafka.runtime.wire.copies import place_of
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Relay
 
@@ -262,6 +263,8 @@ class Relayer(Copying):
             first, end = ends.get(number, (0, 0))
             if made.in_log:
                 at = self._follow(number, max(mark.log, first), end, made, at)
+            elif at is None:
+                at = self._unread(number, there[number][0])
             at = self._start(number, at, *there[number])
             lines[number] = _Line(made, at, end, at, time.monotonic())
         self._new.clear()
@@ -286,6 +289,18 @@ class Relayer(Copying):
             if copied is not None:
                 at = copied + 1 if at is None else max(at, copied + 1)
         return at
+
+    def _unread(self, number: int, low: int) -> int | None:
+        """Where nothing is committed, as of a group that was away for too long: the offset behind
+        all that our log has of a partition that it re-keys, if that is one of those before ``low``,
+        which have expired. Else None: what it has is written again.
+        """
+        held = read_records(self._own, self._relay.writes.name) if low > 0 else ()
+        places = (place_of(kept.value) for kept in held)
+        mine = (each for each in places if each is not None and each.source == number)
+        # a tick lies before the record at its offset
+        behind = max((each.offset + (not each.is_tick) for each in mine), default=low)
+        return behind if behind < low else None
 
     def _start(self, number: int, at: int | None, low: int, high: int) -> int:
         """The offset to begin with. What had expired before the first start was never ours.

@@ -184,6 +184,36 @@ def test_who_goes_on_writes_again_what_was_not_committed(place, monkeypatch):
         assert set(new.values[third:]) == {values[-1]}  # the last tick may stand again
 
 
+@pytest.mark.parametrize(("low", "ends"), [(2, False), (3, True)])
+def test_what_expired_while_nothing_was_committed(place, monkeypatch, low, ends):
+    """As of a group that the broker has forgotten: our log says how far it was copied."""
+    topology, config = place()
+
+    class Forgetful(relayer.Relayer):
+        def _commit(self, consumer):
+            pass
+
+    put(topology, config, 0, array(0), array(1))
+    with Copier(topology, config, make=Forgetful):
+        until(lambda: ticks(topology, config)[PARTITIONS - 1].get(0) == [0, 1])
+    put(topology, config, 0, array(2), array(3))
+    real = relayer.extents
+
+    def shorter(config, topic, numbers):
+        found = real(config, topic, numbers)
+        return {n: (low, end) if n == 0 else (first, end) for n, (first, end) in found.items()}
+
+    monkeypatch.setattr(relayer, "extents", shorter)
+    with Copier(topology, config) as copier:
+        until(lambda: copier.ended or left(topology, config) == 0)
+    if not ends:
+        assert ticks(topology, config) == [{0: [0, 1, 2, 3]}] * PARTITIONS and not copier.ended
+        return
+    (told,) = copier.ended
+    assert isinstance(told, StateError)
+    assert "theirs partition 0: offsets 2 to 2 expired before they were relayed" in str(told)
+
+
 def test_what_is_known_of_a_source_is_committed_with_it(place):
     """How far its event time is: one that goes on says nothing twice."""
     topology, config = place()
