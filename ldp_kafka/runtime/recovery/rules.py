@@ -65,6 +65,10 @@ class Facts:
     """Of the topic, as the topology says."""
     partitions_found: int = 1
     """Of the topic, as the broker says."""
+    hole: int | None = None
+    """An offset of which the log has no record, where it must have all; None: none is known."""
+    replaced: bool = False
+    """Whether the raw topic was made anew since the worker has begun."""
 
     @property
     def where(self) -> str:
@@ -252,7 +256,7 @@ RULES: dict[str, Rule] = {
     ),
     "deployment": Rule(
         "the state was written for this raw topic, and no other of its name",
-        lambda case: case.other("deployment"),
+        lambda case: case.facts.replaced or case.other("deployment"),
         f"{_OTHER.format('deployment')}: the raw topic was made anew, or edge.deployment changed;"
         " values that come again would be drawn again",
         "give the topology a new name (its budgets are new: an edge file, edge.budget_file, adds up"

@@ -28,6 +28,7 @@ __all__ = [
     "PartitionOffsets",
     "Refusal",
     "Start",
+    "check_deployment",
     "check_newest",
     "check_partitions",
     "decide",
@@ -136,6 +137,19 @@ def check_partitions(topic: str, expected: int, found: int) -> None:
     facts = replace(_nowhere(topic, 0), partitions=expected, partitions_found=found)
     for refusal in refusals(facts, [], ("partitions",)):
         raise refusal.exception()
+
+
+def check_deployment(topic: str, expected: str, found: str) -> None:
+    """StateError where a raw topic is not the one that a worker has begun with."""
+    facts = replace(_nowhere(topic, 0), replaced=expected != found)
+    for refusal in refusals(facts, [], ("deployment",)):
+        raise refusal.exception()
+
+
+def no_record(topic: str, partition: int, offset: int) -> Refusal:
+    """What to say of a raw topic without a record at this offset."""
+    [refusal] = refusals(replace(_nowhere(topic, partition), hole=offset), [], ("gaps",))
+    return refusal
 
 
 def _nowhere(topic: str, partition: int) -> Facts:

@@ -21,6 +21,7 @@ from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.copying import Copying
+from ldp_kafka.runtime.kafka.deployment import RawTopic
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
@@ -86,7 +87,9 @@ class Worker:
         specs = self.role.agents
         self.app = self._faust(side, specs)
         own, collector = side.asking, sides[COLLECTOR].asking
-        self.offsets = GroupOffsets(topology, role, specs, own, collector)
+        self.own, self.offsets = own, GroupOffsets(topology, role, specs, own, collector)
+        began = "" if noise is None else noise.deployment
+        self.raw = RawTopic(topology, own, began)
         self.diary = Diary(topology.name, role)
         self.presence = Presence(
             self.offsets.routine(),
@@ -127,6 +130,7 @@ class Worker:
             looked=self.probes.looked,
             presence=self.presence,
             diary=self.diary,
+            raw=self.raw,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
         self.releases = topology.releases_topic in written and not topology.curated
@@ -143,9 +147,15 @@ class Worker:
         topology, metrics = self.topology, self.metrics
         if (relay := self.role.relay) is not None:
             edge, collector = sides[EDGE].config, sides[COLLECTOR].config
-            shown = metrics.relay
             yield Relayer(
-                topology, relay, edge, collector, counted=metrics.add, shown=shown, failed=end
+                topology,
+                relay,
+                edge,
+                collector,
+                raw=self.raw,
+                counted=metrics.add,
+                shown=metrics.relay,
+                failed=end,
             )
         if (forward := self.role.forward) is not None:
             edge, collector = sides[EDGE].config, sides[COLLECTOR].config
@@ -217,6 +227,8 @@ class Worker:
         self.watch.delivered(place)
 
     def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
+        if spec.raw:
+            self.raw.check()
         return read_facts(self.offsets, spec, partition, stage)
 
     def changelog(self, spec: Spec) -> Mapping[str, bytes]:
@@ -246,6 +258,9 @@ class Worker:
 
     async def flush(self, mark: Any) -> None:
         await self.producers.flush(mark)
+        if self.role.needs_key:  # nothing is acknowledged of a topic that took the other's place
+            about = f"the id of topic {self.topology.input.topic}"
+            await answered(self.presence, about, self.raw.check, lambda: True)
 
     async def put(self, record: TableRecord) -> None:
         await self.producers.put(record)

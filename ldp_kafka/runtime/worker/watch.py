@@ -10,6 +10,7 @@ from typing import Any
 
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
+from ldp_kafka.runtime.kafka.deployment import RawTopic
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.log import Record
@@ -52,6 +53,7 @@ class Watch:
     looked : is told of each look that has come to its end
     presence : whether the brokers are there, and its clock for what should have been delivered
     diary : is told of partitions without events
+    raw : the topic that raw values come from; None: nobody asks whether it is still the same
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class Watch:
         looked: Callable[[], None] = lambda: None,
         presence: Presence | None = None,
         diary: Diary | None = None,
+        raw: RawTopic | None = None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
         self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
         self.presence = Presence() if presence is None else presence
         self.diary = Diary("", "") if diary is None else diary
+        self.raw = raw
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
@@ -186,7 +190,7 @@ class Watch:
 
     async def _lag(self, assigned: set[Place]) -> int:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
-        where a topic has other partitions than before.
+        where a topic has other partitions than before, or was made anew.
         """
         lag = await self._ask("how far the group is", partial(self.offsets.lag, assigned))
         for agent in self.agents:
@@ -195,6 +199,8 @@ class Watch:
                 f"how many partitions {topic} has", partial(self.offsets.partitions, topic)
             )
             check_partitions(agent.spec.topic, agent.spec.partitions, found)
+            if agent.spec.raw and self.raw is not None:
+                await self._ask("the id of the raw topic", self.raw.check)
         busy = {
             (agent.spec.topic, number)
             for agent in self.agents

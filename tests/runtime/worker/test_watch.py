@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -124,6 +125,20 @@ def test_what_asking_again_does_not_mend_ends_it_at_once(monkeypatch, answer, pa
     with pytest.raises(Ended) as found:
         fake.look(6)
     assert isinstance(found.value.args[0], kind)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_raw_topic_that_was_made_anew_ends_it(monkeypatch, raw):
+    """Of an agent that folds no raw log its topic is not asked for."""
+
+    def check():
+        raise StateError("made anew")
+
+    fake = Fake(monkeypatch, spec={"raw": raw})
+    fake.look(6)
+    fake.watch.raw = SimpleNamespace(check=check)
+    with pytest.raises(Ended, match="made anew") if raw else nullcontext():
+        fake.look(6)
 
 
 def test_silence_is_not_idleness(monkeypatch):

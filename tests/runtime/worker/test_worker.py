@@ -28,7 +28,7 @@ output: {statistics: [mean]}
 side = Side(topology.edge_kafka, "127.0.0.1:1")
 metrics = Metrics("t", "perturb", "sw_direct")
 sides = {"edge": side, "collector": side}
-app = Worker(topology, "perturb", sides, metrics, bytes(32), None).app
+app = Worker(topology, "perturb", sides, metrics, None, None).app
 conf = app.conf
 kept = [conf.version, conf.producer_acks, conf.processing_guarantee.value]
 print(conf.web_enabled, app.config["bootstrap.servers"], *kept)
@@ -219,7 +219,7 @@ def test_a_worker_that_loses_its_broker_as_it_starts_waits_for_it():
     code = (
         BUILD.partition("app = ")[0]
         + 'os._exit(Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t",'
-        ' "perturb", "sw_direct"), bytes(32), None).main())'
+        ' "perturb", "sw_direct"), None, None).main())'
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as found:
         try:
@@ -268,7 +268,7 @@ def test_a_worker_ends_by_itself_once_nothing_was_left_for_so_long():
 def test_the_watch_tells_the_probes_and_knows_the_slots():
     """Else /live were 503 after two minutes of any worker; hourly batches are no idleness."""
     code = BUILD.partition("app = ")[0] + (
-        'made = Worker(topology, "perturb", sides, metrics, bytes(32), None)\n'
+        'made = Worker(topology, "perturb", sides, metrics, None, None)\n'
         "print(made.watch.looked == made.probes.looked, made.watch.idle_after, flush=True)\n"
         "os._exit(0)"
     )
