@@ -163,6 +163,10 @@ class Rule(NamedTuple):
 
 SHOWS = "`ldp-kafka state inspect` shows what the state has"
 NEW_NAME = f"give the topology a new name ({SHOWS})"
+GAPS = (
+    "set input.gaps: allow, which goes on without what is not there; where the topic is compacted,"
+    " input.relay: true as well"
+)
 _OTHER = "the state was written under another {}"
 
 

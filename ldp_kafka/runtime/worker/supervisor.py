@@ -89,7 +89,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     from ldp_kafka.metrics import Metrics, serve
     from ldp_kafka.runtime.kafka.admin import partitions_of
     from ldp_kafka.runtime.kafka.deployment import read_deployment
-    from ldp_kafka.runtime.kafka.setup import client_config, resolve
+    from ldp_kafka.runtime.kafka.setup import check_topics, client_config, resolve
     from ldp_kafka.runtime.keys import edge_randomness, read_key
 
     _begin(topology, role.name)
@@ -107,7 +107,9 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
             config = client_config(topology, COLLECTOR, collector)
             flow = topology.flow
             partitions_of(config, (flow.partials or flow.releases).name, timeout=5)
-            _allowed(topology, role)  # a right may have been taken away
+            # a right may have been taken away, a topic changed
+            _allowed(topology, role)
+            check_topics(topology, role)
         if key is not None:
             config = client_config(topology, EDGE, edge)
             until = _admitted(topology, role, permit, config)
