@@ -125,7 +125,8 @@ def reading(
 
 
 def spans(config: Config, topic: str) -> Spans:
-    """What each partition of a topic holds at this moment.
+    """What each partition of a topic holds at this moment, and may be read: up to the first open
+    transaction.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def spans(config: Config, topic: str) -> Spans:
     partitions = partitions_of(config, topic)
     if not partitions:
         raise ConfigurationError(f"there is no topic {topic}")
-    return extents(config, topic, range(partitions))
+    return extents(config, topic, range(partitions), stable=True)
 
 
 def read_records(

@@ -152,6 +152,8 @@ class Rule(NamedTuple):
     """What is wrong; ``case`` and ``facts`` are put in."""
     way_out: str
     """What to do; the same are put in."""
+    wrong: bool = False
+    """Whether it is the topology that has to be changed: no ConfigurationError else."""
 
     def says(self, case: Case) -> tuple[str, str]:
         """The error and the way out."""
@@ -199,6 +201,15 @@ RULES: dict[str, Rule] = {
         " have moved to partitions that do not know what they spent",
         "give the topology a new name, with input.partitions: {facts.partitions_found} (its budgets"
         " are new: an edge file, edge.budget_file, adds up both)",
+    ),
+    "gaps": Rule(
+        "every offset of the raw topic has its record, or the topology says input.gaps: allow",
+        lambda case: case.facts.hole is not None,
+        "no record is at offset {facts.hole}: the topic is written by transactions, whose ends have"
+        " offsets and are not read, or it is compacted; such an offset cannot be told from a record"
+        " that is lost",
+        GAPS,
+        wrong=True,
     ),
     "unread": Rule(
         "no record expired before the group has read it",

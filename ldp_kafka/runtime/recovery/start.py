@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, latest
 from ldp_kafka.runtime.recovery.rules import (
@@ -32,6 +32,7 @@ __all__ = [
     "check_newest",
     "check_partitions",
     "decide",
+    "no_record",
     "refusals",
     "rewound",
 ]
@@ -67,9 +68,9 @@ class Refusal:
     def __str__(self) -> str:
         return f"{self.where}: {self.text}; {self.way_out}"
 
-    def exception(self) -> StateError:
+    def exception(self) -> ConfigurationError | StateError:
         """It, to be raised."""
-        return StateError(str(self))
+        return (ConfigurationError if RULES[self.rule].wrong else StateError)(str(self))
 
 
 def decide(facts: Facts, found: Sequence[Checkpoint]) -> Start | Refusal:

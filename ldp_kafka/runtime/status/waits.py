@@ -10,7 +10,13 @@ from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.status.closing import ALL, NONE
 from ldp_kafka.runtime.status.facts import Facts, InputPartition
 from ldp_kafka.runtime.status.words import slot_name, some
-from ldp_kafka.runtime.status.wrong import fast_clock, in_several_partitions, twice
+from ldp_kafka.runtime.status.wrong import (
+    fast_clock,
+    in_several_partitions,
+    lacks_offsets,
+    open_transaction,
+    twice,
+)
 
 __all__ = ["BROKEN", "RULES", "RUNS", "WAITS", "Verdict", "waits_for"]
 
@@ -198,12 +204,14 @@ RULES: dict[str, tuple[str, Callable[[Facts], str | None]]] = {
     "brokers": (BROKEN, _brokers),
     "topics": (BROKEN, _topics),
     "partitions": (BROKEN, _partitions),
+    "gaps": (BROKEN, lacks_offsets),
     "workers": (BROKEN, _workers),
     "empty": (WAITS, _empty),
     "dead_letters": (BROKEN, _letters),
     "clock": (BROKEN, fast_clock),
     "split": (BROKEN, in_several_partitions),
     "second_reports": (BROKEN, twice),
+    "transaction": (WAITS, open_transaction),
     "current": (RUNS, _current),
     "behind": (WAITS, _behind),
     "idle": (WAITS, _idle),

@@ -66,6 +66,9 @@ class Host(Protocol):
     def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
         """Of one partition, as the brokers say."""
 
+    def check_offset(self, spec: Spec, partition: int, offset: int) -> None:
+        """See that the log has a record there, where it must have all."""
+
     def changelog(self, spec: Spec) -> Mapping[str, bytes]:
         """What the changelog holds at the broker, now."""
 
@@ -317,11 +320,19 @@ class Agent:
             if epoch.ended:  # while another one was waited for
                 continue
             if (missing := epoch.check()) is not None:
-                where = self.spec.topic, epoch.partition, missing
-                self.host.diary.read_again(*where)
-                await self.host.app.consumer.read_again(*where)
+                await self._read_again(epoch, missing)
             if epoch.overdue and self.host.open:
                 await epoch.save()
+
+    async def _read_again(self, epoch: Epoch[Any], offset: int) -> None:
+        """Read on from an offset that did not come, if the broker has it at all."""
+        where = self.spec.topic, epoch.partition, offset
+        about = "{} partition {}: offset {}".format(*where)
+        look = partial(self.host.check_offset, self.spec, *where[1:])
+        await answered(self.host, about, look, lambda: not epoch.ended)
+        if not epoch.ended:
+            self.host.diary.read_again(*where)
+            await self.host.app.consumer.read_again(*where)
 
     async def down(self, _: Any, **__: Any) -> None:
         """The end in order: wait for snapshots that are being written, then save all the rest.

@@ -25,6 +25,7 @@ from ldp_kafka.runtime.kafka.deployment import RawTopic
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.holes import check_ends, check_offset
 from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
@@ -231,6 +232,10 @@ class Worker:
             self.raw.check()
         return read_facts(self.offsets, spec, partition, stage)
 
+    def check_offset(self, spec: Spec, partition: int, offset: int) -> None:
+        if spec.raw and self.role.relay is None:  # of our own log a record may only be late
+            check_offset(self.own, spec.topic, partition, offset)
+
     def changelog(self, spec: Spec) -> Mapping[str, bytes]:
         return self.offsets.table(spec)
 
@@ -293,18 +298,22 @@ class Worker:
     # the process
 
     def check(self) -> None:
-        """That what earlier workers have kept is this topology's, this deployment's and this key's:
-        said now, and not when the first message comes.
+        """That what earlier workers have kept is this topology's, this deployment's and this key's,
+        and that the raw topic is one that can be folded: said now, and not when the first message
+        comes.
 
         Raises
         ------
         StateError : it is another's
+        ConfigurationError : the raw topic has offsets without records, and must have none
         BrokerError : a broker did not answer
         """
         for agent in self.agents:
             spec = agent.spec
             newest = self.offsets.newest(spec, range(spec.partitions), None)
             check_newest(spec.topic, agent.stage(0), newest)
+        if self.role.needs_key and self.topology.input.gaps != "allow":
+            check_ends(self.own, self.topology.input.topic)
 
     async def stop(self) -> None:
         """End in order, since nothing is left to read; writes nothing for it."""

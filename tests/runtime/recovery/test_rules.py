@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.recovery import rules_page
 from ldp_kafka.runtime.recovery import start as starting
 from ldp_kafka.runtime.recovery.checkpoints import VERSION, checkpoints, latest
@@ -20,8 +20,10 @@ from ldp_kafka.runtime.recovery.rules import RULES, Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.start import (
     Refusal,
     Start,
+    check_deployment,
     check_partitions,
     decide,
+    no_record,
     refusals,
     rewound,
 )
@@ -52,6 +54,7 @@ def facts(committed=7, start=0, end=9, *, begun=False, **more):
 SOUND = facts(), held(6)
 BROKEN = {
     "partitions": (facts(partitions_found=2), held(6)),
+    "gaps": (facts(hole=8), held(6)),
     "unread": (facts(committed=7, start=8), held(7)),
     "readable": (facts(), held(6) | {"0/meta/other": pack(6, b"{")}),
     "sealed": (facts(seal=SEAL), held(6)),
@@ -100,7 +103,8 @@ def test_a_broken_rule_refuses_the_start(name):
     assert [each.rule for each in refusals(found_facts, found_in(found_facts, records))] == [name]
     said = str(found)
     assert said.startswith("t partition 0: ") and found.way_out in said and "{" not in said
-    with pytest.raises(StateError, match="t partition 0"):
+    wrong = name == "gaps"  # the topology's own fault
+    with pytest.raises(ConfigurationError if wrong else StateError, match="t partition 0"):
         raise found.exception()
 
 
@@ -148,6 +152,14 @@ def test_partitions_are_looked_at_while_a_worker_runs():
     check_partitions("t", 3, 3)
     with pytest.raises(StateError, match=r"must have 3 partitions, found 4.*input.partitions: 4"):
         check_partitions("t", 3, 4)
+
+
+def test_what_a_raw_topic_lacks_or_is_not_any_more_is_said_while_a_worker_runs():
+    check_deployment("t", "d", "d")
+    with pytest.raises(StateError, match=r"the raw topic was made anew.*new name"):
+        check_deployment("t", "d", "e")
+    assert "no record is at offset 8" in str(no_record("t", 1, 8))
+    assert no_record("t", 1, 8).where == "t partition 1"
 
 
 def test_a_start_is_allowed_exactly_where_nothing_acknowledged_is_lost():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from faust.types import TP
 
-from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.presence import UnansweredError
@@ -348,6 +348,36 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
         assert (epoch.next_offset, len(acknowledged)) == (14, 3)
 
     asyncio.run(script())
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_offset_that_does_not_come_is_asked_for(monkeypatch, there):
+    """Where the broker has it, it is read again; else reading on brings nothing, and all ends."""
+    made, asked, ended, again = agent((None, 0, 99, False)), [], [], []
+
+    def check(spec, partition, offset):
+        asked.append((spec.topic, partition, offset))
+        if not there:
+            raise ConfigurationError("set input.gaps: allow")
+
+    async def read_again(*where):
+        again.append(where)
+
+    async def script():
+        made.host.delivered, made.host.poll = lambda _: None, lambda: None
+        made.host.check_offset = check
+        made.host.app.consumer.read_again = read_again
+        made.epochs[0] = await made._begun(0)
+        await made.take(batch_event(3, 2))
+        made.host.clock = lambda: 2.0
+        made.epochs[0]._patience = made.host.clock
+        await made.keep()
+
+    monkeypatch.setattr(room, "end", ended.append)
+    asyncio.run(script())
+    place = (made.spec.topic, 0, 0)
+    assert (asked, again) == ([place], [place] * there)
+    assert [type(each) for each in ended] == [ConfigurationError] * (not there)
 
 
 def test_a_chunk_whose_folds_take_minutes_does_not_stand_still():

@@ -75,11 +75,19 @@ def watermarks(
 
 
 def extents(
-    config: Config, topic: str, partitions: Iterable[int], *, timeout: float = 10.0
+    config: Config,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    stable: bool = False,
+    timeout: float = 10.0,
 ) -> dict[int, tuple[int, int]]:
-    """Return `watermarks` of each of these partitions."""
+    """Return `watermarks` of each of these partitions; ``stable``: they end where a transaction
+    is open, as they do for whoever reads what is committed.
+    """
     config = quiet(config)
-    consumer = asker(config, "ldp_kafka.admin")
+    more = {"isolation.level": "read_committed"} if stable else {}
+    consumer = asker(config, "ldp_kafka.admin", **more)
     return {
         partition: _watermarks(config, consumer, topic, partition, timeout)
         for partition in partitions
