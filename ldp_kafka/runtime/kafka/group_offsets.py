@@ -20,7 +20,7 @@ from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent, Forward, Relay, Topic
 
-__all__ = ["BEGUN", "GroupOffsets"]
+__all__ = ["BEGUN", "SKIPPED", "GroupOffsets"]
 
 EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
 PROBE = 10.0  # seconds
@@ -29,6 +29,8 @@ BEGUN = "ldp_kafka: nothing folded yet"
 """Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a
 worker's first commit takes it away.
 """
+SKIPPED = "ldp_kafka: lost from offset "
+"""The same of what ``ldp-kafka state skip`` commits; the first offset that is lost follows."""
 
 _READER = {"isolation.level": "read_committed"}
 _PROBE: dict[str, object] = {
@@ -91,8 +93,13 @@ class GroupOffsets:
                 f"{topic} partition {number}: the broker did not say where the group stands:"
                 f" {error.args[0].str()}"
             ) from None
+        told = found.metadata or ""
         return PartitionOffsets(
-            found.offset if found.offset >= 0 else None, start, next_, found.metadata == BEGUN
+            found.offset if found.offset >= 0 else None,
+            start,
+            next_,
+            told == BEGUN,
+            int(told.removeprefix(SKIPPED)) if told.startswith(SKIPPED) else None,
         )
 
     def first(self, topic: str, number: int, want: int) -> int | None:

@@ -42,8 +42,8 @@ def held(offset, epoch="e", *, shards=("0",), lost=(), **changed):
     return records | {f"0/meta/{epoch}": pack(offset, json.dumps(meta).encode())}
 
 
-def facts(committed=7, start=0, end=9, *, begun=False, **more):
-    position = PartitionOffsets(committed, start, end, begun)
+def facts(committed=7, start=0, end=9, *, begun=False, skipped=None, **more):
+    position = PartitionOffsets(committed, start, end, begun, skipped)
     return Facts(
         **{"topic": "t", "partition": 0, "position": position, "header": True}
         | {"bindings": BINDINGS}
@@ -167,18 +167,25 @@ def test_a_start_is_allowed_exactly_where_nothing_acknowledged_is_lost():
     rule, without the rules' own code.
     """
     seen = {True: 0, False: 0}
-    for committed, start, length, offset, answered in product(
-        [None, *range(5)], range(5), range(5), [None, *range(4)], [False, True]
+    for committed, start, length, offset, answered, skipped in product(
+        [None, *range(5)], range(5), range(5), [None, *range(4)], [False, True], [None, 0, 2, 3]
     ):
         end = start + length
-        found_facts = facts(committed, start, end, header=False, folded_before=answered)
+        if skipped is not None and (committed is None or skipped >= committed):
+            continue
+        found_facts = facts(
+            committed, start, end, header=False, folded_before=answered, skipped=skipped
+        )
         records = {} if offset is None else held(offset)
         last = -1 if offset is None else offset
         done = -1 if committed is None else committed - 1
-        forgotten = done >= 0 and (offset is None or last < done)
         anew = max(last, done) >= end
+        if skipped is not None:
+            done = skipped - 1
+        forgotten = done >= 0 and (offset is None or last < done)
         unread = committed is not None and start > committed
         gone = start > last + 1 and (offset is not None or (committed != start and answered))
+        gone = gone and (skipped is None or skipped > last + 1)
         allowed = not (forgotten or anew or unread or gone)
         assert isinstance(decided(found_facts, records), Start) == allowed, (found_facts, offset)
         seen[allowed] += 1
