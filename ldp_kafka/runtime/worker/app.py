@@ -17,7 +17,7 @@ from typing import Any
 
 import uvloop
 
-from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.copying import Copying
@@ -38,6 +38,7 @@ from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.backlog import Backlog
+from ldp_kafka.runtime.worker.certificates import Certificates
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
@@ -97,9 +98,11 @@ class Worker:
             gone=self.gone,
             back=self.back,
             given_up=end,
-            renew=self.offsets.renew,
+            renew=self.renew,
             shown=metrics.outage,
         )
+        self.certificates = Certificates(configs.values())
+        self.app.failing = self.failing
         self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
         self.app.given = self.given
         self.app.tables.read = self.read
@@ -184,8 +187,21 @@ class Worker:
             env={},
         )
 
+    def failing(self) -> None:
+        """A connection fails: end the process where new clients would have other certificates."""
+        try:
+            self.certificates.check()
+        except BrokerError as error:
+            end(error)
+
+    def renew(self) -> None:
+        """Ask by new clients: those that ask have not been answered for long."""
+        self.failing()
+        self.offsets.renew()
+
     def gone(self, reason: str) -> None:
         """An outage begins."""
+        self.failing()
         self.probes.silent()
         self.diary.away(reason)
 
