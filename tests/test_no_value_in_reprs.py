@@ -109,7 +109,7 @@ PUBLIC = {
         runtime.replay: send.Position send.Sent
         runtime.stages: bounds.Bound panes.SeenPanes places.Passed
         runtime.status: facts.Facts facts.Group facts.InputPartition facts.Lag facts.Letters
-            facts.Releases facts.Side facts.TopicState view.Part waits.Verdict
+            facts.OpenTransaction facts.Releases facts.Side facts.TopicState view.Part waits.Verdict
         runtime.tools: prove_once.Due prove_once.Proof prove_once.Recomputed report_index.Compared
             rotate_key.Rotation state.Move state.Plan
         runtime.wire: single_reports.Stamps
