@@ -102,7 +102,7 @@ PUBLIC = {
     "places in logs, and counts over all users, which the operator's tools print": """
         records: DeadLetter
         runtime: log.Look
-        runtime.kafka: presence.Question
+        runtime.kafka: broker_health.Question
         runtime.recovery: inspection.EpochRecords inspection.Held inspection.Violation rules.Facts
             rules.PartitionOffsets start.Refusal
         runtime.releases: choosing.Counts

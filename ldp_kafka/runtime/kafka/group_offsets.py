@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extent, extents
 from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
+from ldp_kafka.runtime.kafka.broker_health import Question
 from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas, since
-from ldp_kafka.runtime.kafka.presence import Question
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets

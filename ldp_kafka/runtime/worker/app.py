@@ -20,11 +20,11 @@ import uvloop
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
@@ -88,7 +88,7 @@ class Worker:
         own, collector = side.asking, sides[COLLECTOR].asking
         self.offsets = GroupOffsets(topology, role, specs, own, collector)
         self.diary = Diary(topology.name, role)
-        self.presence = Presence(
+        self.brokers = BrokerHealth(
             self.offsets.routine(),
             gone=self.gone,
             back=self.back,
@@ -96,7 +96,7 @@ class Worker:
             renew=self.offsets.renew,
             shown=metrics.outage,
         )
-        self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
+        self.producers = Producers(configs, self.role.topics(), self.offsets, self.brokers)
         self.app.given = self.given
         self.app.tables.read = self.read
         self.app.ready = lambda: self.diary.ready(sum(len(a.table.data) for a in self.agents))
@@ -125,7 +125,7 @@ class Worker:
             recovering=lambda: self.app.tables.stands is Assignment.RECOVERING,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
             looked=self.probes.looked,
-            presence=self.presence,
+            brokers=self.brokers,
             diary=self.diary,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
@@ -135,7 +135,7 @@ class Worker:
         self.last_saved = 0.0
         self.probes.assignment = lambda: self.app.tables.stands
         self.probes.partitions = lambda: len(self.assigned())
-        self.backlog = Backlog(self.offsets, self.holds, metrics, self.presence)
+        self.backlog = Backlog(self.offsets, self.holds, metrics, self.brokers)
         self.app.timer(1.0)(self.watch.look)
 
     def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:
@@ -193,7 +193,7 @@ class Worker:
         """See `transport.tables.Tables.read`."""
         [spec] = [spec for spec in self.role.agents if spec.name == table]
         since = partial(self.offsets.since, spec, begins)
-        return await answered(self.presence, f"the state of {table}", since, wanted)
+        return await answered(self.brokers, f"the state of {table}", since, wanted)
 
     def lost(self) -> None:
         """While it ends, its partitions are given out anew."""
@@ -252,16 +252,16 @@ class Worker:
 
     @property
     def open(self) -> bool:
-        return self.presence.here and self.producers.room
+        return self.brokers.here and self.producers.room
 
     def clock(self) -> float:
-        return self.presence.clock()
+        return self.brokers.clock()
 
     def ask(self, about: str, question: Callable[[], Any]) -> Any:
-        return self.presence.ask(about, question)
+        return self.brokers.ask(about, question)
 
     def forget(self, about: str) -> None:
-        self.presence.forget(about)
+        self.brokers.forget(about)
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
         self.last_saved = time.monotonic()
@@ -308,10 +308,10 @@ class Worker:
 
     def main(self) -> int:
         """Run until told to stop; the exit code."""
-        self.presence.start()
+        self.brokers.start()
         while True:
             try:
-                self.presence.ask("what earlier workers have kept", self.check)
+                self.brokers.ask("what earlier workers have kept", self.check)
             except UnansweredError:  # it has answered when this process began
                 time.sleep(1)
             except LdpKafkaError as error:

@@ -9,8 +9,8 @@ from functools import partial
 
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.recovery.policies import Place
 
 __all__ = ["Backlog"]
@@ -25,7 +25,7 @@ class Backlog:
     ----------
     offsets : asks the brokers
     assigned : gives the partitions that the worker has, none where they are being given out
-    presence : whether the brokers are there
+    brokers : whether the brokers are there
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class Backlog:
         offsets: GroupOffsets,
         assigned: Callable[[], set[Place]],
         metrics: Metrics,
-        presence: Presence,
+        brokers: BrokerHealth,
     ) -> None:
         self.offsets, self.assigned = offsets, assigned
-        self.metrics, self.presence = metrics, presence
+        self.metrics, self.brokers = metrics, brokers
 
     def start(self) -> None:
         """Ask from now on, until the process ends."""
@@ -50,10 +50,10 @@ class Backlog:
     def look(self) -> None:
         """Ask once. What the broker forbids is left to the watch, which asks for it too."""
         places = self.assigned()
-        if not places or not self.presence.here:
+        if not places or not self.brokers.here:
             return
         try:
-            lag = self.presence.ask("how far the group is", partial(self.offsets.lag, places))
+            lag = self.brokers.ask("how far the group is", partial(self.offsets.lag, places))
         except (UnansweredError, LdpKafkaError):
             return
         if places == self.assigned():  # else it is of partitions that others have now

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ldp_kafka.runtime.kafka.presence import UnansweredError
+from ldp_kafka.runtime.kafka.broker_health import UnansweredError
 
 __all__ = ["answered", "in_thread"]
 
@@ -17,7 +17,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Asked(Protocol):
-    """What asks brokers, such as `presence.Presence`."""
+    """What asks brokers, such as `broker_health.BrokerHealth`."""
 
     def ask(self, about: str, question: Callable[[], _Answer], /) -> _Answer: ...
     def forget(self, about: str) -> None: ...

@@ -10,8 +10,8 @@ from typing import Any
 
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Quiet, Stall, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
@@ -50,7 +50,7 @@ class Watch:
         however long it takes
     idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
     looked : is told of each look that has come to its end
-    presence : whether the brokers are there, and its clock for what should have been delivered
+    brokers : whether the brokers are there, and its clock for what should have been delivered
     diary : is told of partitions without events
     """
 
@@ -69,13 +69,13 @@ class Watch:
         recovering: Callable[[], bool] = lambda: False,
         idle_after: float = IDLE,
         looked: Callable[[], None] = lambda: None,
-        presence: Presence | None = None,
+        brokers: BrokerHealth | None = None,
         diary: Diary | None = None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
         self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
-        self.presence = Presence() if presence is None else presence
+        self.brokers = BrokerHealth() if brokers is None else brokers
         self.diary = Diary("", "") if diary is None else diary
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
@@ -94,11 +94,11 @@ class Watch:
 
     def delivered(self, place: Place) -> None:
         """A message has come."""
-        self.stall.delivered(place, self.presence.clock())
+        self.stall.delivered(place, self.brokers.clock())
 
     async def look(self) -> None:
         """Look once; whatever is wrong ends the process. A broker that does not answer is asked
-        again with a later look, see `presence`.
+        again with a later look, see `broker_health`.
         """
         try:
             await self._look()
@@ -117,7 +117,7 @@ class Watch:
         if not self._shut:
             self._say_idle(waited)
         self.diary.look()
-        if not self.presence.here:
+        if not self.brokers.here:
             self.quiet.look(None, now)
             return
         for agent in self.agents:
@@ -174,7 +174,7 @@ class Watch:
     @property
     def _shut(self) -> bool:
         """Whether nothing can come: tables are recovered, or the broker is away."""
-        return self.recovering() or not self.presence.here
+        return self.recovering() or not self.brokers.here
 
     def _say_idle(self, waited: Mapping[Place, float]) -> None:
         """Which partitions get no events, of the logs in which each holds releases back."""
@@ -201,7 +201,7 @@ class Watch:
             for number, epoch in agent.epochs.items()
             if epoch.unsaved
         }
-        self.stall.look(lag, lag.keys() if self.recovering() else busy, self.presence.clock())
+        self.stall.look(lag, lag.keys() if self.recovering() else busy, self.brokers.clock())
         return int(sum(lag.values()))
 
     async def tick(self, agent: Agent, assigned: set[Place]) -> None:
@@ -240,4 +240,4 @@ class Watch:
 
     async def _ask(self, about: str, question: Callable[[], Any]) -> Any:
         """Ask a broker in a thread. UnansweredError where it does not answer."""
-        return await in_thread(partial(self.presence.ask, about, question))
+        return await in_thread(partial(self.brokers.ask, about, question))

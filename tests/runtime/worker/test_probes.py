@@ -17,7 +17,7 @@ import pytest
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
-from ldp_kafka.runtime.kafka.presence import Presence
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.probes import (
     JOIN,
@@ -240,7 +240,7 @@ def backlog(offsets, places=lambda: {("t", 0), ("t", 1)}):
     """A backlog, and what it showed."""
     shown = []
     metrics = SimpleNamespace(lag=shown.append)
-    return Backlog(offsets, places, metrics, Presence()), shown
+    return Backlog(offsets, places, metrics, BrokerHealth()), shown
 
 
 def test_the_lag_moves_while_a_fold_runs(monkeypatch):
@@ -277,10 +277,10 @@ def test_a_lag_that_is_not_told_is_not_shown(error):
     made, shown = backlog(offsets)
     offsets.answer = error
     made.look()
-    assert made.presence.here == isinstance(error, ConfigurationError)
+    assert made.brokers.here == isinstance(error, ConfigurationError)
     offsets.answer = 3
     made.look()
-    assert shown == ([6] if made.presence.here else [])
+    assert shown == ([6] if made.brokers.here else [])
 
 
 # a worker's life

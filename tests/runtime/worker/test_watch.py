@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
-from ldp_kafka.runtime.kafka.presence import Presence
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.recovery.policies import STALL
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker import watch as module
@@ -43,7 +43,7 @@ class Fake:
         self.agent = SimpleNamespace(epochs={}, spec=SimpleNamespace(**own | dict(spec)))
         self.places = {PLACE}
         diary = Diary("t", "perturb", clock=lambda: self.now)
-        self.presence = Presence(clock=lambda: self.now, gone=diary.away, back=diary.back)
+        self.brokers = BrokerHealth(clock=lambda: self.now, gone=diary.away, back=diary.back)
         self.watch = Watch(
             [self.agent],
             lambda: self.places,
@@ -60,7 +60,7 @@ class Fake:
             recovering=lambda: self.recovering,
             idle_after=after,
             looked=self.looked,
-            presence=self.presence,
+            brokers=self.brokers,
             diary=diary,
         )
 
@@ -80,10 +80,10 @@ class Fake:
         self.stopped.append(self.now)
 
     def look(self, seconds):
-        """Let seconds pass, in each of which the presence looks, and look."""
+        """Let seconds pass, in each of which the brokers are asked, and look."""
         for _ in range(int(seconds)):
             self.now += 1
-            self.presence.look()
+            self.brokers.look()
         asyncio.run(self.watch.look())
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin import kind_of
 
-__all__ = ["Presence", "Question", "UnansweredError"]
+__all__ = ["BrokerHealth", "Question", "UnansweredError"]
 
 LOOK = 1.0  # seconds between two questions
 STEP = 2 * LOOK  # seconds that one answer moves the clock on at most
@@ -39,7 +39,7 @@ class Question(NamedTuple):
     ask: Callable[[], object]
 
 
-class Presence:
+class BrokerHealth:
     """What the brokers of one worker have answered of late. Any thread may use it.
 
     They are away from the first question that they leave without an answer until they have
@@ -144,7 +144,7 @@ class Presence:
 
     def start(self) -> None:
         """Look from now on, until the process ends."""
-        threading.Thread(target=self._run, daemon=True, name="presence").start()
+        threading.Thread(target=self._run, daemon=True, name="brokers").start()
 
     def _run(self) -> None:
         while True:
