@@ -40,8 +40,9 @@ from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
-from ldp_kafka.runtime.worker.probes import Assignment, Probes
-from ldp_kafka.runtime.worker.process import GOODBYE, Process, passing
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import GOODBYE, Assignment
+from ldp_kafka.runtime.worker.process import Process, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.signals import ignored
@@ -69,10 +70,10 @@ class Worker:
         metrics: Metrics,
         noise: EdgeNoise | None,
         until_idle: float | None,
-        probes: Probes | None = None,
+        health: Health | None = None,
     ) -> None:
         self.topology, self.role, self.metrics = topology, topology.role(role), metrics
-        self.probes = Probes() if probes is None else probes
+        self.health = Health() if health is None else health
         side = sides[self.role.side]
         runtime = topology.runtime
         self.limits = Limits(
@@ -88,11 +89,10 @@ class Worker:
         own, collector = side.asking, sides[COLLECTOR].asking
         self.offsets = GroupOffsets(topology, role, specs, own, collector)
         self.diary = Diary(topology.name, role)
-        self.brokers = BrokerHealth(
+        self.brokers = self.health.brokers = BrokerHealth(
             self.offsets.routine(),
-            gone=self.gone,
-            back=self.back,
-            given_up=end,
+            gone=self.diary.away,
+            back=self.diary.back,
             renew=self.offsets.renew,
             shown=metrics.outage,
         )
@@ -120,21 +120,19 @@ class Worker:
             self.producers.send,
             idle_ms=topology.input.idle_ms,
             clock_ms=topology.input.slot_ms if topology.input.clock else None,
-            until_idle=until_idle,
-            stop=self.stop,
             recovering=lambda: self.app.tables.stands is Assignment.RECOVERING,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
-            looked=self.probes.looked,
-            brokers=self.brokers,
+            health=self.health,
             diary=self.diary,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
         self.releases = topology.releases_topic in written and not topology.curated
         """Whether releases of a crowd are among what it writes."""
         self.copying = tuple(self._copying(sides))
-        self.last_saved = 0.0
-        self.probes.assignment = lambda: self.app.tables.stands
-        self.probes.partitions = lambda: len(self.assigned())
+        self.health.assignment = lambda: self.app.tables.stands
+        self.health.partitions = lambda: len(self.assigned())
+        self.health.until_idle, self.health.stop = until_idle, self.stop
+        self.health.reading(None)
         self.backlog = Backlog(self.offsets, self.holds, metrics, self.brokers)
         self.app.timer(1.0)(self.watch.look)
 
@@ -173,20 +171,10 @@ class Worker:
             env={},
         )
 
-    def gone(self, reason: str) -> None:
-        """An outage begins."""
-        self.probes.silent()
-        self.diary.away(reason)
-
-    def back(self) -> None:
-        """It is over."""
-        self.probes.answered()
-        self.diary.back()
-
     def given(self, assigned: Collection[Any]) -> None:
         """Partitions were assigned, of its logs and of its tables."""
         folded = self.app.folded
-        self.probes.assigned()
+        self.health.assigned()
         self.diary.assigned((at.topic, at.partition) for at in assigned if at.topic in folded)
 
     async def read(self, table: str, begins: Mapping[int, int], wanted: Callable[[], bool]) -> Any:
@@ -214,7 +202,7 @@ class Worker:
         return self.assigned() if stands in (Assignment.RECOVERING, Assignment.RECOVERED) else set()
 
     def delivered(self, place: Place) -> None:
-        self.watch.delivered(place)
+        self.health.delivered(place)
 
     def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
         return read_facts(self.offsets, spec, partition, stage)
@@ -264,14 +252,14 @@ class Worker:
         self.brokers.forget(about)
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
-        self.last_saved = time.monotonic()
+        self.health.saved()
         self.metrics.snapshot(seconds, snapshot.bytes)
 
     def poll(self) -> None:
         self.producers.poll()
 
     def revoked(self) -> None:
-        self.probes.revoked()
+        self.health.revoked()
         self.diary.revoked()
         self.metrics.revoked()
 
@@ -291,14 +279,14 @@ class Worker:
             newest = self.offsets.newest(spec, range(spec.partitions), None)
             check_newest(spec.topic, agent.stage(0), newest)
 
-    async def stop(self) -> None:
-        """End in order, since nothing is left to read; writes nothing for it."""
-        self.reason = "nothing was left to read"
+    async def stop(self, reason: str) -> None:
+        """End in order, for this reason; writes nothing for it."""
+        self.reason = reason
         await self.process.stop()
 
     def told_to_end(self) -> None:
         """The probes say so, and what copies ends."""
-        self.probes.ending()
+        self.health.ending()
         self.stop_copying()
 
     def stop_copying(self) -> None:
@@ -309,6 +297,7 @@ class Worker:
     def main(self) -> int:
         """Run until told to stop; the exit code."""
         self.brokers.start()
+        self.health.start()
         while True:
             try:
                 self.brokers.ask("what earlier workers have kept", self.check)
@@ -330,9 +319,8 @@ class Worker:
         self.process = Process(self.app, quiet=True, redirect_stdouts=False, override_logging=False)
         self.process.spinner = None  # it would hide the cursor
         logs.hush()
-        self.process.saved = lambda: self.last_saved
-        self.process.begun = self.probes.beat
-        self.process.ending = self.told_to_end
+        self.process.begun, self.process.ending = self.health.beat, self.told_to_end
+        self.health.finished = lambda: self.process.finished
         self.backlog.start()
         for each in self.copying:
             each.start()
@@ -356,7 +344,7 @@ class Worker:
             until = time.monotonic() + GOODBYE
             for each in self.copying:
                 each.join(max(0.0, until - time.monotonic()))
-            self.process.left()
+            self.health.left()
         return 0
 
 
@@ -373,7 +361,7 @@ def work(
     *,
     noise: EdgeNoise | None,
     until_idle: float | None = None,
-    probes: Probes | None = None,
+    health: Health | None = None,
 ) -> int:
     """Run one role of a topology in this process until SIGTERM or SIGINT; returns its exit code.
 
@@ -384,9 +372,9 @@ def work(
         cluster
     noise : of the edge's key (`keys.edge_randomness`), for a role that needs it
     until_idle : seconds without anything to read after which it ends by itself
-    probes : are told how it stands
+    health : is told how it stands
     """
     try:
-        return Worker(topology, role, sides, metrics, noise, until_idle, probes).main()
+        return Worker(topology, role, sides, metrics, noise, until_idle, health).main()
     finally:
         sys.stdout.flush()

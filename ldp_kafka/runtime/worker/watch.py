@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
+from ldp_kafka.runtime.kafka.broker_health import UnansweredError
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Record
-from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Quiet, Stall, Ticks
+from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.health import Health
 from ldp_kafka.runtime.worker.threads import in_thread
 
 __all__ = ["Watch", "idle_after"]
@@ -44,13 +44,10 @@ class Watch:
     offsets : asks the brokers
     send : appends ticks
     idle_ms : after which a partition gets a tick, where its agent's log gets any; None: never
-    until_idle : seconds without anything to read after which the worker ends; None: it goes on
-    stop : ends the worker in order
     recovering : whether the state of an assignment is being read: nothing is delivered then,
         however long it takes
     idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
-    looked : is told of each look that has come to its end
-    brokers : whether the brokers are there, and its clock for what should have been delivered
+    health : is told what is seen, and says whether the brokers are there
     diary : is told of partitions without events
     """
 
@@ -64,21 +61,17 @@ class Watch:
         *,
         idle_ms: int | None,
         clock_ms: int | None = None,
-        until_idle: float | None,
-        stop: Callable[[], Awaitable[None]],
         recovering: Callable[[], bool] = lambda: False,
         idle_after: float = IDLE,
-        looked: Callable[[], None] = lambda: None,
-        brokers: BrokerHealth | None = None,
+        health: Health | None = None,
         diary: Diary | None = None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
-        self.metrics, self.send, self.stop = metrics, send, stop
-        self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
-        self.brokers = BrokerHealth() if brokers is None else brokers
+        self.metrics, self.send = metrics, send
+        self.recovering, self.idle_after = recovering, idle_after
+        self.health = Health() if health is None else health
+        self.brokers = self.health.brokers
         self.diary = Diary("", "") if diary is None else diary
-        self.stall = Stall()
-        self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
             agent.spec.name: Ticks(idle_ms / 1000)
             for agent in agents
@@ -92,23 +85,20 @@ class Watch:
         self._last: dict[Place, float] = {}
         self._asked = 0.0
 
-    def delivered(self, place: Place) -> None:
-        """A message has come."""
-        self.stall.delivered(place, self.brokers.clock())
-
     async def look(self) -> None:
-        """Look once; whatever is wrong ends the process. A broker that does not answer is asked
-        again with a later look, see `broker_health`.
+        """Look once, and tell what is seen, and what is wrong. A broker that does not answer is
+        asked again with a later look, see `broker_health`.
         """
         try:
             await self._look()
         except asyncio.CancelledError:
             raise
         except UnansweredError:
-            self.quiet.look(None, time.monotonic())
+            self.health.reading(None)
         except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
-            end(error)
-        self.looked()
+            self.health.failed(error)
+            return
+        self.health.looked()
 
     async def _look(self) -> None:
         assigned, now = self.assigned(), time.monotonic()
@@ -118,7 +108,7 @@ class Watch:
             self._say_idle(waited)
         self.diary.look()
         if not self.brokers.here:
-            self.quiet.look(None, now)
+            self.health.reading(None)
             return
         for agent in self.agents:
             if agent.spec.name in self.ticks:
@@ -127,18 +117,16 @@ class Watch:
                 self.tick_by_clock(agent, assigned)
         lag: int | None = None
         if assigned:
-            if self.quiet.seconds is None and now - self._asked <= ASK:
+            ends = self.health.until_idle is not None
+            if not ends and now - self._asked <= ASK:
                 return
             self._asked = now
             # asked before the logs: what is forwarded meanwhile is then found there
-            ends = self.quiet.seconds is not None
             waiting = (
                 await self._ask("what waits to be copied", self.offsets.waiting) if ends else 0
             )
             lag = waiting + await self._lag(assigned)
-        if self.quiet.look(lag, time.monotonic()):
-            self.quiet.seconds = None
-            await self.stop()
+        self.health.reading(lag)
 
     def _figures(self, assigned: set[Place], waited: Mapping[Place, float]) -> None:
         self.metrics.partitions(len(assigned))
@@ -185,8 +173,8 @@ class Watch:
                 self.diary.idle(agent.spec.topic, idle, self.idle_after)
 
     async def _lag(self, assigned: set[Place]) -> int:
-        """Messages that are not acknowledged. GapError where a partition stands still, StateError
-        where a topic has other partitions than before.
+        """Messages that are not acknowledged. StateError where a topic has other partitions than
+        before.
         """
         lag = await self._ask("how far the group is", partial(self.offsets.lag, assigned))
         for agent in self.agents:
@@ -201,7 +189,7 @@ class Watch:
             for number, epoch in agent.epochs.items()
             if epoch.unsaved
         }
-        self.stall.look(lag, lag.keys() if self.recovering() else busy, self.brokers.clock())
+        self.health.waiting(lag, lag.keys() if self.recovering() else busy)
         return int(sum(lag.values()))
 
     async def tick(self, agent: Agent, assigned: set[Place]) -> None:

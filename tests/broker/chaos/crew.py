@@ -114,6 +114,7 @@ def work(topology: Topology) -> int:
     )
     for beside in others:
         beside.brokers.start()
+        beside.health.start()
     process = worker.Process
     # what the last one's `main`, which forwards too, makes of its app
     worker.Process = lambda app, **more: process(app, *map(Beside, others), **more)

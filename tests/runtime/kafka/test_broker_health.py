@@ -7,7 +7,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka import broker_health as room
-from ldp_kafka.runtime.kafka.broker_health import LONGEST, BrokerHealth, Question, UnansweredError
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, Question, UnansweredError
+from ldp_kafka.runtime.worker.exits import RETRY
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import LONGEST, ending
 
 TIMEOUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
 FORBIDDEN = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
@@ -24,7 +27,6 @@ class Broker:
             clock=lambda: self.now,
             gone=lambda reason: self.told.append(("gone", reason)),
             back=lambda: self.told.append("back"),
-            given_up=lambda error: self.told.append(("given up", error)),
             renew=lambda: self.renewed.append(self.now),
             shown=self.shown.append,
         )
@@ -125,12 +127,21 @@ def test_what_is_forbidden_is_no_outage():
 def test_an_outage_without_end_is_left_to_a_new_process():
     broker = Broker()
     broker.wrong = dict.fromkeys(("one", "two"), TIMEOUT)
+    health = Health(lambda: broker.now)
+    health.brokers = broker.brokers
     broker.seconds(int(LONGEST))
     assert len(broker.told) == 1
+    broker.now += 3600  # the process slept: whether brokers are there is asked before it gives up
+    assert ending(health.facts()) is None
+    broker.now -= 3600
     broker.seconds(3)
-    kind, error = broker.told[1]
-    assert kind == "given up" and error.action == "retry"
-    assert "has been away for 15 minutes" in str(error)
+    rule = ending(health.facts())
+    assert rule.code == RETRY
+    assert "has been away for 15 minutes" in rule.text(health.facts())
+    assert "the broker did not say" in rule.text(health.facts())
+    broker.wrong = {}
+    broker.seconds(2)
+    assert ending(health.facts()) is None
 
 
 def test_a_client_that_finds_nobody_is_replaced():

@@ -20,7 +20,6 @@ from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
-from ldp_kafka.runtime.recovery.policies import Stall
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import make_perturb
@@ -28,6 +27,8 @@ from ldp_kafka.runtime.worker import agent as room
 from ldp_kafka.runtime.worker import logs, threads
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import ending
 from ldp_kafka.runtime.worker.transport.messages import Batch
 from ldp_kafka.topology import loads
 
@@ -354,18 +355,20 @@ def test_a_chunk_whose_folds_take_minutes_does_not_stand_still():
     """After a long outage on a busy machine: its messages are in the agent's hands, and nothing is
     unsaved where a piece was just folded.
     """
-    made, stall, seconds = agent((None, 0, 99, False)), Stall(), [0.0]
+    made, health, seconds = agent((None, 0, 99, False)), Health(), [0.0]
+    health.brokers.clock = lambda: seconds[0]
 
     async def script():
         host = made.host
-        host.delivered = lambda at: stall.delivered(at, seconds[0])
+        host.delivered = health.delivered
         host.limits = Limits(run=3)
         host.send = lambda *_: seconds.append(seconds.pop() + 25)  # a fold takes so long
         made.epochs[0] = await made._begun(0)
         taking = asyncio.create_task(made.take(batch_event(0, 30)))
         while not taking.done():
             await asyncio.sleep(0)
-            stall.look({(made.spec.topic, 0): 30}, (), seconds[0])
+            health.waiting({(made.spec.topic, 0): 30}, ())
+            assert ending(health.facts()) is None
 
     asyncio.run(script())
     assert seconds[0] == 250.0
