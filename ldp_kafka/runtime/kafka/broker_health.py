@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import NamedTuple, TypeVar
 
-from confluent_kafka import KafkaException
-
 from ldp_kafka.errors import BrokerError, LdpKafkaError
-from ldp_kafka.runtime.kafka.admin import kind_of
+from ldp_kafka.runtime.kafka.admin.asking import refused
 
 __all__ = ["BrokerHealth", "Question", "UnansweredError"]
 
@@ -98,11 +96,8 @@ class BrokerHealth:
         LdpKafkaError : of any other kind: asking again does not help
         """
         try:
-            try:
+            with refused(f"{about}: the broker did not say"):
                 answer = ask()
-            except KafkaException as error:
-                why = error.args[0]
-                raise kind_of(why)(f"{about}: the broker did not say: {why.str()}") from None
         except BrokerError as error:
             self._missed(Question(about, ask), error)
             raise UnansweredError from error

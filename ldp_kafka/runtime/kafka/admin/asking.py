@@ -27,6 +27,7 @@ __all__ = [
     "of_controller",
     "patiently",
     "quiet",
+    "refused",
     "where",
     "without_errors",
 ]
@@ -194,6 +195,16 @@ def where(config: Config) -> str:
 def kind_of(error: KafkaError) -> type[BrokerError | ConfigurationError]:
     """Whether to try again: not where a right is missing."""
     return ConfigurationError if error.code() in _FORBIDDEN else BrokerError
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Say in these words, and the broker's, what it answered in place of what was asked."""
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0]
+        raise kind_of(reason)(f"{what}: {reason.str()}") from None
 
 
 def goes_on(error: KafkaError) -> bool:
