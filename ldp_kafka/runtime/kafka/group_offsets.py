@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,14 @@ from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of, refused
 from ldp_kafka.runtime.kafka.broker_health import Question
 from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas, since
 from ldp_kafka.runtime.kafka.reader import reading
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
-from ldp_kafka.runtime.recovery.rules import PartitionOffsets
+from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets, bindings_of
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent, Forward, Relay, Topic
 
-__all__ = ["BEGUN", "GroupOffsets"]
+__all__ = ["BEGUN", "GroupOffsets", "read_facts"]
 
 EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
 PROBE = 10.0  # seconds
@@ -230,6 +232,39 @@ class GroupOffsets:
                 for number in range(topic.partitions)
             )
             return sum(max(0, at.end - max(at.start, at.committed or 0)) for at in found)
+
+
+def read_facts(
+    offsets: GroupOffsets, spec: Agent, partition: int, stage: Stage[Any] | None = None
+) -> Facts:
+    """Read the `Facts` of a start of one partition of an agent's log from the brokers, see
+    `recovery.start`.
+
+    Parameters
+    ----------
+    stage : whose bindings a state must have
+
+    Raises
+    ------
+    BrokerError : a broker did not answer
+    """
+    position = offsets.position(spec.topic, partition)
+    facts = Facts(
+        topic=spec.topic,
+        partition=partition,
+        position=position,
+        header=spec.header,
+        gaps=spec.gaps,
+        # Who has folded what expired is asked only where something did
+        folded_before=position.start > 0 and (not spec.raw or offsets.reported(spec, partition)),
+        bindings={} if stage is None else bindings_of(stage),
+        seal=None if stage is None else stage.seal,
+        partitions=spec.partitions,
+        partitions_found=offsets.partitions(spec.topic),
+    )
+    if not spec.gaps:
+        return facts
+    return replace(facts, first=offsets.first(spec.topic, partition, facts.next_offset))
 
 
 def _asking(group: str) -> AbstractContextManager[None]:

@@ -18,8 +18,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import compacted
 from ldp_kafka.runtime.kafka.deployment import read_deployment
-from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, edge_randomness

@@ -22,9 +22,8 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.copying import Copying
-from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
-from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output, Stage, TableRecord

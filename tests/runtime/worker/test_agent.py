@@ -16,7 +16,7 @@ from faust.types import TP
 from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.broker_health import UnansweredError
-from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.kafka.group_offsets import read_facts
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
