@@ -38,10 +38,9 @@ from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
-from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.health import Health
 from ldp_kafka.runtime.worker.health_rules import GOODBYE, Assignment
-from ldp_kafka.runtime.worker.process import Process, passing
+from ldp_kafka.runtime.worker.process import Process, look_seldom, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.signals import ignored
