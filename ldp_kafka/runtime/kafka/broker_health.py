@@ -6,19 +6,21 @@ So it waits: nothing is folded meanwhile, and no deadline comes nearer.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin.asking import refused
 
-__all__ = ["BrokerHealth", "Question", "UnansweredError"]
+__all__ = ["BrokerHealth", "Question", "UnansweredError", "answered"]
 
 LOOK = 1.0  # seconds between two questions
 STEP = 2 * LOOK  # seconds that one answer moves the clock on at most
+AGAIN = 0.05  # seconds until `answered` asks again
 ANEW = 10  # questions without an answer, one after the other, after which new clients ask
 
 _Answer = TypeVar("_Answer")
@@ -166,3 +168,25 @@ class BrokerHealth:
                 self.since = self._clock()
         if begins:
             self._gone(str(reason))
+
+
+class Asked(Protocol):
+    """What asks brokers, such as `BrokerHealth`."""
+
+    def ask(self, about: str, question: Callable[[], _Answer], /) -> _Answer: ...
+    def forget(self, about: str) -> None: ...
+
+
+async def answered(
+    asked: Asked, about: str, question: Callable[[], _Answer], wanted: Callable[[], bool]
+) -> _Answer | None:
+    """What a broker says, however long it is away; None where nobody wants to know any more."""
+    while wanted():
+        try:
+            answer = await asyncio.to_thread(asked.ask, about, question)
+        except UnansweredError:
+            await asyncio.sleep(AGAIN)
+        else:
+            return answer if wanted() else None
+    asked.forget(about)
+    return None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
+from ldp_kafka.runtime.kafka.broker_health import answered
 from ldp_kafka.runtime.kafka.changelog import key_bytes
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
 from ldp_kafka.runtime.recovery.begin import begin
@@ -18,7 +19,6 @@ from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.threads import answered
 from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Agent", "Changelog", "Host"]

@@ -20,7 +20,7 @@ import uvloop
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError, answered
 from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
@@ -44,7 +44,6 @@ from ldp_kafka.runtime.worker.process import Process, look_seldom, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.signals import ignored
-from ldp_kafka.runtime.worker.threads import answered
 from ldp_kafka.runtime.worker.transport.app import App
 from ldp_kafka.runtime.worker.transport.messages import MOST
 from ldp_kafka.runtime.worker.watch import Watch, idle_after

@@ -13,7 +13,6 @@ from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord
 from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.threads import in_thread
 from ldp_kafka.topology.roles import Topic
 
 __all__ = ["WAIT", "Producers"]
@@ -112,7 +111,7 @@ class Producers:
                         about = f"the replicas of {topic}"
                         asked.add(about)
                         ask = partial(self._offsets.led, self._topics[topic], in_sync=numbers)
-                        await in_thread(partial(self._brokers.ask, about, ask))
+                        await asyncio.to_thread(self._brokers.ask, about, ask)
                 except UnansweredError:
                     continue
                 raise BrokerError(

@@ -19,7 +19,6 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.health import Health
-from ldp_kafka.runtime.worker.threads import in_thread
 
 __all__ = ["Watch", "idle_after"]
 
@@ -228,4 +227,4 @@ class Watch:
 
     async def _ask(self, about: str, question: Callable[[], Any]) -> Any:
         """Ask a broker in a thread. UnansweredError where it does not answer."""
-        return await in_thread(partial(self.brokers.ask, about, question))
+        return await asyncio.to_thread(self.brokers.ask, about, question)

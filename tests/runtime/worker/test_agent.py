@@ -15,6 +15,7 @@ from faust.types import TP
 
 from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka import broker_health
 from ldp_kafka.runtime.kafka.broker_health import UnansweredError
 from ldp_kafka.runtime.kafka.group_offsets import read_facts
 from ldp_kafka.runtime.keys import edge_randomness
@@ -24,7 +25,7 @@ from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker import agent as room
-from ldp_kafka.runtime.worker import logs, threads
+from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.health import Health
@@ -214,7 +215,7 @@ def test_an_epoch_begins_when_the_broker_says_where_it_stands(monkeypatch, moves
     """However long that takes; where the partition is given out anew meanwhile, none begins: what
     came of it is delivered again.
     """
-    monkeypatch.setattr(threads, "AGAIN", 0.0)
+    monkeypatch.setattr(broker_health, "AGAIN", 0.0)
     made, asked = agent((None, 0, 9, False)), []
 
     def ask(about, question):
