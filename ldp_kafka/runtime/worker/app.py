@@ -34,7 +34,6 @@ from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
-from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
@@ -46,7 +45,7 @@ from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.signals import ignored
 from ldp_kafka.runtime.worker.transport.app import App
 from ldp_kafka.runtime.worker.transport.messages import MOST
-from ldp_kafka.runtime.worker.watch import Watch, idle_after
+from ldp_kafka.runtime.worker.watch import Backlog, Watch, idle_after
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import COLLECTOR, EDGE
 from ldp_kafka.topology.roles import Agent as Spec

@@ -1,16 +1,18 @@
-"""What a worker looks at once a second: figures for the metrics, and the policies of `recovery`."""
+"""What a worker looks at by the clock: figures for the metrics, and the policies of `recovery`."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.kafka.broker_health import UnansweredError
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Ticks
@@ -20,7 +22,7 @@ from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.health import Health
 
-__all__ = ["Watch", "idle_after"]
+__all__ = ["Backlog", "Watch", "idle_after"]
 
 IDLE = 300.0  # seconds at least without an event after which a partition counts as idle
 ASK = 5.0  # seconds between two looks at the lag
@@ -228,3 +230,46 @@ class Watch:
     async def _ask(self, about: str, question: Callable[[], Any]) -> Any:
         """Ask a broker in a thread. UnansweredError where it does not answer."""
         return await asyncio.to_thread(self.brokers.ask, about, question)
+
+
+class Backlog:
+    """Shows the lag of a worker's partitions. A thread asks: the loop stands still while a fold
+    runs.
+
+    Parameters
+    ----------
+    offsets : asks the brokers
+    assigned : gives the partitions that the worker has, none where they are being given out
+    brokers : whether the brokers are there
+    """
+
+    def __init__(
+        self,
+        offsets: GroupOffsets,
+        assigned: Callable[[], set[Place]],
+        metrics: Metrics,
+        brokers: BrokerHealth,
+    ) -> None:
+        self.offsets, self.assigned = offsets, assigned
+        self.metrics, self.brokers = metrics, brokers
+
+    def start(self) -> None:
+        """Ask from now on, until the process ends."""
+        threading.Thread(target=self._run, daemon=True, name="backlog").start()
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(ASK)
+
+    def look(self) -> None:
+        """Ask once. What the broker forbids is left to the watch, which asks for it too."""
+        places = self.assigned()
+        if not places or not self.brokers.here:
+            return
+        try:
+            lag = self.brokers.ask("how far the group is", partial(self.offsets.lag, places))
+        except (UnansweredError, LdpKafkaError):
+            return
+        if places == self.assigned():  # else it is of partitions that others have now
+            self.metrics.lag(sum(lag.values()))

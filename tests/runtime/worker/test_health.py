@@ -22,7 +22,6 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, Question
 from ldp_kafka.runtime.worker import health as room
 from ldp_kafka.runtime.worker import health_rules
-from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.exits import RETRY, WRONG
 from ldp_kafka.runtime.worker.health import Health
 from ldp_kafka.runtime.worker.health_rules import (
@@ -42,6 +41,7 @@ from ldp_kafka.runtime.worker.health_rules import (
     live,
     ready,
 )
+from ldp_kafka.runtime.worker.watch import Backlog
 from tests.broker.flow import Flow
 
 WORKS = Facts(age=1000.0, turned=0.5, looked=1.0, partitions=2)
@@ -438,9 +438,9 @@ def backlog(offsets, places=lambda: {("t", 0), ("t", 1)}):
 
 def test_the_lag_moves_while_a_fold_runs(monkeypatch):
     """It was asked for in the loop, which stands still then."""
-    from ldp_kafka.runtime.worker import backlog as room
+    from ldp_kafka.runtime.worker import watch
 
-    monkeypatch.setattr(room, "ASK", 0.05)
+    monkeypatch.setattr(watch, "ASK", 0.05)
     offsets = Offsets()
     made, shown = backlog(offsets)
 
