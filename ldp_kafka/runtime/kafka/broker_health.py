@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin.asking import refused
 
-__all__ = ["BrokerHealth", "Question", "UnansweredError", "answered"]
+__all__ = ["BrokerHealth", "Question", "UnansweredError"]
 
 LOOK = 1.0  # seconds between two questions
 STEP = 2 * LOOK  # seconds that one answer moves the clock on at most
@@ -117,6 +117,20 @@ class BrokerHealth:
         if over:
             self._back()
 
+    async def answered(
+        self, about: str, question: Callable[[], _Answer], wanted: Callable[[], bool]
+    ) -> _Answer | None:
+        """What a broker says, however long it is away; None where nobody wants to know any more."""
+        while wanted():
+            try:
+                answer = await asyncio.to_thread(self.ask, about, question)
+            except UnansweredError:
+                await asyncio.sleep(AGAIN)
+            else:
+                return answer if wanted() else None
+        self.forget(about)
+        return None
+
     def look(self) -> None:
         """Ask once: what was left without an answer, or what is next."""
         with self._lock:
@@ -168,25 +182,3 @@ class BrokerHealth:
                 self.since = self._clock()
         if begins:
             self._gone(str(reason))
-
-
-class Asked(Protocol):
-    """What asks brokers, such as `BrokerHealth`."""
-
-    def ask(self, about: str, question: Callable[[], _Answer], /) -> _Answer: ...
-    def forget(self, about: str) -> None: ...
-
-
-async def answered(
-    asked: Asked, about: str, question: Callable[[], _Answer], wanted: Callable[[], bool]
-) -> _Answer | None:
-    """What a broker says, however long it is away; None where nobody wants to know any more."""
-    while wanted():
-        try:
-            answer = await asyncio.to_thread(asked.ask, about, question)
-        except UnansweredError:
-            await asyncio.sleep(AGAIN)
-        else:
-            return answer if wanted() else None
-    asked.forget(about)
-    return None

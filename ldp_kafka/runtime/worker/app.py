@@ -20,16 +20,15 @@ import uvloop
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError, answered
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
-from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
-from ldp_kafka.runtime.log import Output, Stage, TableRecord
+from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
-from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker import logs
@@ -177,7 +176,7 @@ class Worker:
         """See `transport.tables.Tables.read`."""
         [spec] = [spec for spec in self.role.agents if spec.name == table]
         since = partial(self.offsets.since, spec, begins)
-        return await answered(self.brokers, f"the state of {table}", since, wanted)
+        return await self.brokers.answered(f"the state of {table}", since, wanted)
 
     def lost(self) -> None:
         """While it ends, its partitions are given out anew."""
@@ -196,15 +195,6 @@ class Worker:
         """The same, from any thread; none while they are being given out."""
         stands = self.app.tables.stands
         return self.assigned() if stands in (Assignment.RECOVERING, Assignment.RECOVERED) else set()
-
-    def delivered(self, place: Place) -> None:
-        self.health.delivered(place)
-
-    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
-        return read_facts(self.offsets, spec, partition, stage)
-
-    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
-        return self.offsets.table(spec)
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
         begin = time.monotonic()
@@ -225,34 +215,13 @@ class Worker:
                 late = lag(self.topology, release["slot"])
                 self.metrics.release(release["reports"], release["standard_error"], late)
 
-    def mark(self) -> Any:
-        return self.producers.mark()
-
-    async def flush(self, mark: Any) -> None:
-        await self.producers.flush(mark)
-
-    async def put(self, record: TableRecord) -> None:
-        await self.producers.put(record)
-
     @property
     def open(self) -> bool:
         return self.brokers.here and self.producers.room
 
-    def clock(self) -> float:
-        return self.brokers.clock()
-
-    def ask(self, about: str, question: Callable[[], Any]) -> Any:
-        return self.brokers.ask(about, question)
-
-    def forget(self, about: str) -> None:
-        self.brokers.forget(about)
-
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
         self.health.saved()
         self.metrics.snapshot(seconds, snapshot.bytes)
-
-    def poll(self) -> None:
-        self.producers.poll()
 
     def revoked(self) -> None:
         self.health.revoked()

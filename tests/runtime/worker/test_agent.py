@@ -16,8 +16,7 @@ from faust.types import TP
 from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import broker_health
-from ldp_kafka.runtime.kafka.broker_health import UnansweredError
-from ldp_kafka.runtime.kafka.group_offsets import read_facts
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
@@ -42,6 +41,10 @@ output: {{statistics: [mean]}}
 EVENT = b'{"user": "a", "value": 1, "time": 1760000040}'
 
 
+async def arrived(_mark) -> None:
+    """All that was handed over."""
+
+
 def agent(position, *, role="perturb", create="true", reported=False, table=None, changelog=None):
     """The first agent of a role, whose group stands where it is told, over a table; ``changelog``
     is what the broker has, where that is more.
@@ -52,18 +55,19 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         reported=lambda *_: reported,
         first=lambda *_: None,
         partitions=lambda topic: 2,
+        table=lambda _: changelog or table or {},
     )
     host = SimpleNamespace(
         app=MagicMock(rebalancing_count=1),
         limits=Limits(),
         assigned=lambda: {(topology.role(role).agents[0].topic, n) for n in range(2)},
         open=True,
-        clock=lambda: 0.0,
-        ask=lambda _, question: question(),
-        forget=lambda _: None,
-        facts=lambda spec, partition, stage: read_facts(offsets, spec, partition, stage),
-        changelog=lambda _: changelog or table or {},
+        brokers=BrokerHealth(),
+        health=Health(),
+        offsets=offsets,
+        producers=SimpleNamespace(mark=list, flush=arrived, poll=lambda: None),
         send=lambda *_: None,
+        saved=lambda *_: None,
         diary=Diary("t", role),
     )
     make = (
@@ -177,7 +181,7 @@ def test_a_changelog_is_written_by_the_producer_that_knows_late_copies():
         if len(done) == 3:
             raise BrokerError("it confirmed nothing")
 
-    made.host.mark, made.host.flush, made.host.put = list, flushed, put
+    made.host.producers.flush, made.host.producers.put = flushed, put
     epoch = first_epoch(made)
     folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append("acknowledged")))
     with pytest.raises(BrokerError, match="it confirmed nothing"):
@@ -202,7 +206,7 @@ def test_a_table_is_what_its_log_was(begun):
     async def put(record) -> None:
         made.host.app.rebalancing_count += begun
 
-    made.host.put = put
+    made.host.producers.put = put
     epoch = first_epoch(made)
     made.table.data["0/1/old"] = b"old"
     asyncio.run(epoch.table.put("0/1/old", None))
@@ -225,8 +229,8 @@ def test_an_epoch_begins_when_the_broker_says_where_it_stands(monkeypatch, moves
             raise UnansweredError
         return question()
 
-    made.host.ask = ask
-    made.host.forget = lambda about: asked.append(("forgotten", about))
+    made.host.brokers.ask = ask
+    made.host.brokers.forget = lambda about: asked.append(("forgotten", about))
     epoch = first_epoch(made)
     if moves:
         assert epoch is None and not made.epochs
@@ -243,7 +247,6 @@ def test_nothing_is_folded_while_brokers_are_away(monkeypatch):
 
     async def script():
         host = made.host
-        host.delivered, host.poll = lambda _: None, lambda: None
         host.send = lambda *_: folds.append(epoch.offset)
         epoch = await made._begun(0)
         host.open = False
@@ -287,9 +290,9 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
         async def put(_) -> None:
             await asyncio.sleep(0)
 
-        made.host.mark, made.host.flush, made.host.saved = list, flushed, lambda *_: None
+        made.host.producers.flush = flushed
         made.host.app.consumer.acknowledge = lambda event: event.ack()
-        made.host.put = put
+        made.host.producers.put = put
         epoch = made.epochs[0] = await made._begun(0)
         folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append(0)))
         saving = asyncio.create_task(epoch.save())
@@ -327,14 +330,13 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
 
     async def script():
         host = made.host
-        host.mark, host.saved, host.delivered = list, lambda *_: None, lambda _: None
-        host.flush = lambda _: asyncio.sleep(0)
+        host.producers.flush = lambda _: asyncio.sleep(0)
         host.send = lambda *_: folds.append(made.epochs[0].offset)
         host.limits = Limits(run=3, snapshot_messages=6)
         host.app.consumer.acknowledge = lambda event: acknowledged.append(
             (event.message.offset, kept[-1])
         )
-        made.host.put = put
+        made.host.producers.put = put
         epoch = made.epochs[0] = await made._begun(0)
         now = epoch.clock()
         epoch.clock = lambda: now  # a snapshot takes no time: one is due when so much is folded
@@ -361,7 +363,7 @@ def test_a_chunk_whose_folds_take_minutes_does_not_stand_still():
 
     async def script():
         host = made.host
-        host.delivered = health.delivered
+        host.health = health
         host.limits = Limits(run=3)
         host.send = lambda *_: seconds.append(seconds.pop() + 25)  # a fold takes so long
         made.epochs[0] = await made._begun(0)
@@ -380,7 +382,6 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
     made, folds = agent((None, 0, 99, False)), []
 
     async def script():
-        made.host.delivered = lambda _: None
         made.host.send = lambda *_: folds.append(epoch.offset)
         made.host.limits = Limits(run=3)
         epoch = made.epochs[0] = await made._begun(0)
@@ -402,9 +403,7 @@ def test_what_is_given_out_anew_while_it_ends_is_neither_written_nor_acknowledge
 
     async def script():
         host = made.host
-        host.mark, host.saved = list, lambda *_: None
-        host.flush = lambda _: asyncio.sleep(0)
-        host.put = put
+        host.producers.flush, host.producers.put = (lambda _: asyncio.sleep(0)), put
         for partition in (0, 1):
             epoch = await made._begun(partition)
             folded_one(epoch, 0, SimpleNamespace())
@@ -432,13 +431,12 @@ def test_what_an_agent_holds_is_not_folded_behind_its_end(slow):
 
     async def script():
         host = made.host
-        host.mark, host.delivered, host.poll = list, id, int
-        host.flush = lambda _: asyncio.sleep(0)
+        host.producers.flush = lambda _: asyncio.sleep(0)
         host.send = lambda *_: folds.append(epoch.offset)
         begun = asyncio.Event()
         host.saved = lambda *_: begun.set()
         host.limits = Limits(run=3, snapshot_messages=3, snapshot_seconds=0.0)
-        host.put = put
+        host.producers.put = put
         epoch = await made._begun(0)
         taking = asyncio.create_task(made.take(batch_event(0, 30)))
         await begun.wait()
@@ -495,7 +493,6 @@ def test_a_state_that_is_recovered_is_a_line(capsys, role, users):
 
 def test_a_snapshot_that_was_written_is_a_line(capsys):
     made = agent((5, 0, 9, False), table=state(4))
-    made.host.saved = lambda *_: None
     with logs.writing("json", "t", "perturb", verbose=True):
         epoch = first_epoch(made)
         folded_one(epoch, 5)
