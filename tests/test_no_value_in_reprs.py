@@ -68,9 +68,9 @@ PUBLIC = {
         runtime.wire: dead_letters.DeadLetters events.EventFormat times.Unit
         runtime.worker: health_rules.Rule
         statistics: selection.Selection
-        topology: acls.Acl admission.Admission asking.Rounds budget_file.Admitted
-            budget_file.EdgeFile comparison.Comparison comparison.Moving contribution.Contribution
-            flow.Flow formats.InputFormat model.Topology planner.Plan planner.Traffic rights.Access
+        topology: admission.Admission asking.Rounds budget_file.Admitted budget_file.EdgeFile
+            comparison.Comparison comparison.Moving contribution.Contribution flow.Flow
+            formats.InputFormat model.Topology planner.Plan planner.Traffic rights.Access rights.Acl
             rights.Right roles.Agent roles.Forward roles.Relay roles.Role roles.Topic sections.Edge
             sections.Input sections.Output sections.Privacy sections.Runtime sources._Edge
             stamps.Stamps
