@@ -157,6 +157,7 @@ def test_what_crashes_when_all_is_saved_is_no_failure(monkeypatch, finished, cod
     monkeypatch.setattr(room, "Process", Crashed)
     worker = MagicMock(copying=(), app=SimpleNamespace(crash_reason=None))
     assert room.Worker._run(worker) == code
+    assert worker.health.finished() is finished  # the table's rules of an end look at the same
 
 
 def gone_with(line: str) -> int:
@@ -285,6 +286,29 @@ def test_a_worker_ends_by_itself_once_nothing_was_left_for_so_long():
     assert not ends_idle(10.0, (None, 30.0), (0, 39.0))
     assert ends_idle(10.0, (None, 30.0), (0, 40.0))
     assert not ends_idle(None, (0, 10**6))
+
+
+def test_a_worker_notes_its_snapshots_and_has_its_health_looked_at():
+    """Else it would be ended amid the last ones, and never where it hangs."""
+    code = BUILD.partition("app = ")[0] + (
+        "from types import SimpleNamespace\n"
+        'made = Worker(topology, "perturb", sides, metrics, bytes(32), None)\n'
+        "now = [made.health._clock()]\n"
+        "made.health._clock = lambda: now[0]\n"
+        "made.health.ending()\n"
+        "now[0] += 9\n"
+        "before = made.health.facts().unsaved\n"
+        "made.saved(SimpleNamespace(bytes=1), 0.1)\n"
+        "print(round(before, 3), made.health.facts().unsaved, flush=True)\n"
+        "made.brokers.start = made.check = lambda: None\n"
+        "made._run = lambda: 0\n"
+        'made.health.start = lambda: print("looks", flush=True)\n'
+        "os._exit(made.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == ["9.0", "0.0", "looks"], done.stderr[-500:]
 
 
 def test_the_watch_tells_the_probes_and_knows_the_slots():
