@@ -25,12 +25,9 @@ from ldp_kafka.runtime.brokers.jars import artefacts, java
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.brokers.ports import free_port
 from tests import needs
+from tests.broker.cluster import LIMIT
 
 IMAGE = "apache/kafka:4.3.1"
-
-# Brokers here live for seconds or minutes: what a JVM spends on becoming fast (a third of all the
-# time that a small machine has) is never earned back.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +90,7 @@ def from_maven(version: str, tmp_path_factory) -> Iterator[str]:
     need(version)
     server = KafkaServer(version, tmp_path_factory.mktemp("kafka"))
     try:
-        yield server.start().bootstrap_servers
+        yield server.start(LIMIT).bootstrap_servers
     finally:
         server.stop()
 
