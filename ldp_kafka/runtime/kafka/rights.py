@@ -39,6 +39,7 @@ from ldp_kafka.runtime.brokers.embedded import is_embedded
 from ldp_kafka.runtime.kafka.admin.asking import (
     Config,
     cluster_of,
+    describe_groups,
     explained,
     of_controller,
     quiet,
@@ -207,9 +208,10 @@ def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str
     config, client = cluster.config, cluster.client
 
     def ask(seconds: float) -> dict[tuple[str, str], Allowed]:
-        more = {"include_authorized_operations": True, "request_timeout": seconds}
-        of_topics = client.describe_topics(TopicCollection(topics), **more) if topics else {}
-        of_groups = client.describe_consumer_groups(groups, **more) if groups else {}
+        more = {"include_authorized_operations": True}
+        within = {"request_timeout": seconds, **more}
+        of_topics = client.describe_topics(TopicCollection(topics), **within) if topics else {}
+        of_groups = describe_groups(client, groups, seconds, **more) if groups else {}
         return {
             **{("topic", name): _operations(answer) for name, answer in of_topics.items()},
             **{("group", name): _operations(answer) for name, answer in of_groups.items()},

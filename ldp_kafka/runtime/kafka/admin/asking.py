@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ __all__ = [
     "Config",
     "asker",
     "cluster_of",
+    "describe_groups",
     "explained",
     "goes_on",
     "kind_of",
@@ -85,6 +87,7 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token"
 """What a client says of a token endpoint; behind it, whatever the endpoint said."""
 _RIGHTS = "; this login may not do that: `ldp-kafka topics TOPOLOGY --acls` says what it needs"
 _TURN = 3.0  # seconds that one controller has for an answer
+_NEVER = 3600.0  # seconds: the most that librdkafka takes
 _LOGIN_AFTER = 2.0  # seconds in which every attempt to log in was refused
 
 _Answer = TypeVar("_Answer")
@@ -177,6 +180,25 @@ def of_controller(
             raise
 
     return patiently(config, what, turn, timeout, client, {*passing, *_UNREACHED})
+
+
+def describe_groups(
+    client: AdminClient, groups: Sequence[str], seconds: float, **more: object
+) -> dict[str, Future[Any]]:
+    """`AdminClient.describe_consumer_groups`, answered within ``seconds``.
+
+    librdkafka (2.16) ends the process (an assertion) where it gives such a question up while it
+    looks for the group's coordinator, and finds the coordinator later: as on a fresh broker. So it
+    never gives one up, and the wait is ours.
+
+    Raises
+    ------
+    KafkaException : no answer came in time
+    """
+    asked = client.describe_consumer_groups(groups, request_timeout=_NEVER, **more)
+    if wait(asked.values(), seconds).not_done:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    return dict(asked)
 
 
 def without_errors(answers: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
