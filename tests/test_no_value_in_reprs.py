@@ -66,11 +66,11 @@ PUBLIC = {
             report_messages.ReportMessages stream_releases.StreamReleases
         runtime.status: closing.Closing
         runtime.wire: dead_letters.DeadLetters events.EventFormat times.Unit
-        runtime.worker: probes.Rule
+        runtime.worker: health_rules.Rule
         statistics: selection.Selection
-        topology: acls.Acl admission.Admission asking.Rounds budget_file.Admitted
-            budget_file.EdgeFile comparison.Comparison comparison.Moving contribution.Contribution
-            flow.Flow formats.InputFormat model.Topology planner.Plan planner.Traffic rights.Access
+        topology: admission.Admission asking.Rounds budget_file.Admitted budget_file.EdgeFile
+            comparison.Comparison comparison.Moving contribution.Contribution flow.Flow
+            formats.InputFormat model.Topology planner.Plan planner.Traffic rights.Access rights.Acl
             rights.Right roles.Agent roles.Forward roles.Relay roles.Role roles.Topic sections.Edge
             sections.Input sections.Output sections.Privacy sections.Runtime sources._Edge
             stamps.Stamps
@@ -102,7 +102,7 @@ PUBLIC = {
     "places in logs, and counts over all users, which the operator's tools print": """
         records: DeadLetter
         runtime: log.Look
-        runtime.kafka: presence.Question
+        runtime.kafka: broker_health.Question
         runtime.recovery: inspection.EpochRecords inspection.Held inspection.Violation rules.Facts
             rules.PartitionOffsets start.Refusal
         runtime.releases: choosing.Counts
@@ -113,7 +113,7 @@ PUBLIC = {
         runtime.tools: prove_once.Due prove_once.Proof prove_once.Recomputed report_index.Compared
             rotate_key.Rotation state.Move state.Plan
         runtime.wire: single_reports.Stamps
-        runtime.worker: probes.Answer probes.Facts
+        runtime.worker: health_rules.Answer health_rules.Facts health_rules.Still
     """,
     "lines of the operator's log, whose fields `runtime.worker.events` lists": """
         runtime.worker: events.Kind logs.Entry rates.Counted

@@ -11,8 +11,7 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import SKIPPED, GroupOffsets
+from ldp_kafka.runtime.kafka.group_offsets import SKIPPED, GroupOffsets, read_facts
 from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.runtime.recovery import start
 from ldp_kafka.runtime.recovery.begin import begin

@@ -18,8 +18,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import compacted
 from ldp_kafka.runtime.kafka.deployment import read_deployment
-from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import BEGUN, SKIPPED, GroupOffsets
+from ldp_kafka.runtime.kafka.group_offsets import BEGUN, SKIPPED, GroupOffsets, read_facts
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, edge_randomness
@@ -73,7 +72,8 @@ class Plan(NamedTuple):
 def read_state(
     topology: Topology, roles: Sequence[str] | None = None, *, key: bytes | Keyring | None = None
 ) -> list[Held]:
-    """Every partition of these roles' tables.
+    """Every partition of these roles' tables, looked at twice where something is wrong at first: a
+    changelog that is compacted while it is read shows what never was.
 
     Parameters
     ----------
@@ -85,24 +85,18 @@ def read_state(
     ConfigurationError : no such role; a topic or a setting is missing
     BrokerError : a broker did not answer
     """
-    return [
-        held
-        for role in (topology.roles if roles is None else map(topology.role, roles))
-        for spec in role.agents
-        for held in _table(topology, role, spec, key)
-    ]
+    asked = [topology.role(role) for role in roles] if roles is not None else topology.roles
+    found = _tables(topology, asked, key)
+    return _tables(topology, asked, key) if any(held.violations for held in found) else found
 
 
 def verify_state(
     topology: Topology, roles: Sequence[str] | None = None, *, key: bytes | Keyring | None = None
 ) -> list[Held]:
-    """The same, looked at twice where something is wrong at first: a changelog that is compacted
-    while it is read shows what never was. ConfigurationError where the edge's key is missing.
-    """
+    """The same. ConfigurationError where the edge's key is missing."""
     for role in topology.roles if roles is None else map(topology.role, roles):
         _need_key(role, key)
-    found = read_state(topology, roles, key=key)
-    return read_state(topology, roles, key=key) if any(held.violations for held in found) else found
+    return read_state(topology, roles, key=key)
 
 
 def _need_key(role: Role, key: bytes | Keyring | None) -> None:
@@ -112,12 +106,14 @@ def _need_key(role: Role, key: bytes | Keyring | None) -> None:
         )
 
 
-def _table(
-    topology: Topology, role: Role, spec: Agent, key: bytes | Keyring | None
-) -> Iterator[Held]:
-    """Each partition of one table."""
-    for facts, records in read_partitions(topology, role, spec, key=key):
-        yield inspect(topology, spec, records, facts)
+def _tables(topology: Topology, roles: Sequence[Role], key: bytes | Keyring | None) -> list[Held]:
+    """Each partition of each table, as it looks now."""
+    return [
+        inspect(topology, spec, records, facts)
+        for role in roles
+        for spec in role.agents
+        for facts, records in read_partitions(topology, role, spec, key=key)
+    ]
 
 
 def read_partitions(

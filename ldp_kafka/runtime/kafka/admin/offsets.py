@@ -22,6 +22,7 @@ from ldp_kafka.runtime.kafka.admin.asking import (
     PASSING,
     Config,
     asker,
+    describe_groups,
     explained,
     patiently,
     quiet,
@@ -227,7 +228,7 @@ def group_state(config: Config, group: str, *, timeout: float = 10.0) -> tuple[s
             return None
     with explained(config, f"the members of group {group}", admin):
         try:
-            found = admin.describe_consumer_groups([group], request_timeout=timeout)[group].result()
+            found = describe_groups(admin, [group], timeout)[group].result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return "dead", 0
