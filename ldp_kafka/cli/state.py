@@ -180,7 +180,9 @@ def skip(topology: Path, yes: bool, json_: bool) -> int:
     Users keep their ledgers and last slots, so no budget is spent twice, and no user and slot is
     reported on twice. That holds where all that was reported is in the state, as it is when the
     workers ended in order. Whether it is the collector's state tells: start the collector, and let
-    it count all reports. `ldp-kafka state inspect` shows the gap from then on.
+    it count all reports. Its word is taken for that, though nobody need trust it otherwise: where a
+    worker may have crashed and the collector might lie, give the topology a new name instead.
+    `ldp-kafka state inspect` shows the gap from then on.
 
     It is refused where reports were sent that the state does not have (a crash ended the last
     worker, and what it had read is lost), where a curator folds the log, where the state is not
