@@ -70,11 +70,11 @@ PUBLIC = {
             report_messages.ReportMessages stream_releases.StreamReleases
         runtime.status: closing.Closing
         runtime.wire: dead_letters.DeadLetters events.EventFormat times.Unit
-        runtime.worker: probes.Rule
+        runtime.worker: health_rules.Rule
         statistics: selection.Selection
-        topology: acls.Acl admission.Admission asking.Rounds budget_file.Admitted
-            budget_file.EdgeFile comparison.Comparison comparison.Moving contribution.Contribution
-            flow.Flow formats.InputFormat model.Topology planner.Plan planner.Traffic rights.Access
+        topology: admission.Admission asking.Rounds budget_file.Admitted budget_file.EdgeFile
+            comparison.Comparison comparison.Moving contribution.Contribution flow.Flow
+            formats.InputFormat model.Topology planner.Plan planner.Traffic rights.Access rights.Acl
             rights.Right roles.Agent roles.Forward roles.Relay roles.Role roles.Topic sections.Edge
             sections.Input sections.Output sections.Privacy sections.Runtime sources._Edge
             stamps.Stamps
@@ -106,18 +106,18 @@ PUBLIC = {
     "places in logs, and counts over all users, which the operator's tools print": """
         records: DeadLetter
         runtime: log.Look
-        runtime.kafka: presence.Question
+        runtime.kafka: broker_health.Question
         runtime.recovery: inspection.EpochRecords inspection.Held inspection.Violation rules.Facts
             rules.PartitionOffsets start.Refusal
         runtime.releases: choosing.Counts
         runtime.replay: send.Position send.Sent
         runtime.stages: bounds.Bound panes.SeenPanes places.Passed
         runtime.status: facts.Facts facts.Group facts.InputPartition facts.Lag facts.Letters
-            facts.Releases facts.Side facts.TopicState view.Part waits.Verdict
+            facts.OpenTransaction facts.Releases facts.Side facts.TopicState view.Part waits.Verdict
         runtime.tools: prove_once.Due prove_once.Proof prove_once.Recomputed report_index.Compared
             rotate_key.Rotation state.Move state.Plan
         runtime.wire: copies.Place single_reports.Stamps
-        runtime.worker: probes.Answer probes.Facts
+        runtime.worker: health_rules.Answer health_rules.Facts health_rules.Still
     """,
     "lines of the operator's log, whose fields `runtime.worker.events` lists": """
         runtime.worker: events.Kind logs.Entry rates.Counted

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ldp_kafka.runtime.keys import Keyring
     from ldp_kafka.runtime.recovery.inspection import Held
+    from ldp_kafka.runtime.tools.state import Plan
     from ldp_kafka.topology import Topology
     from ldp_kafka.topology.roles import Role
 
@@ -30,7 +31,9 @@ _role = click.option(
     )
 )
 def state() -> None:
-    """Look at the workers' state in Kafka, in sums over users, or set a group back to it."""
+    """Look at the workers' state in Kafka, in sums over users, or set a group back to it, or on
+    behind a gap.
+    """
 
 
 @state.command(
@@ -157,14 +160,61 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     key = read_key(loaded.edge.key_file) if loaded.role(role).needs_key else None
     with waiting("the changelogs are read"):
         plan = set_back(loaded, role, do=yes, key=key)
+    nothing = "no checkpoint offset is behind what was acknowledged"
+    return _moved(loaded, loaded.group(role), plan, yes, json_, "back", nothing)
+
+
+@state.command(
+    epilog=example(
+        "ldp-kafka state skip topology.yaml",
+        "ldp-kafka state skip topology.yaml --yes",
+    )
+)
+@click.argument("topology", type=FILE)
+@click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
+@as_json
+def skip(topology: Path, yes: bool, json_: bool) -> int:
+    """Have the edge go on behind what the raw log has lost before it was read: the way out where
+    retention has overtaken its workers. What is lost is lost: its slots have fewer reports.
+
+    Users keep their ledgers and last slots, so no budget is spent twice, and no user and slot is
+    reported on twice. That holds where all that was reported is in the state, as it is when the
+    workers ended in order. Whether it is the collector's state tells: start the collector, and let
+    it count all reports. Its word is taken for that, though nobody need trust it otherwise: where a
+    worker may have crashed and the collector might lie, give the topology a new name instead.
+    `ldp-kafka state inspect` shows the gap from then on.
+
+    It is refused where reports were sent that the state does not have (a crash ended the last
+    worker, and what it had read is lost), where a curator folds the log, where the state is not
+    there or another's, and while the group has members.
+
+    Before: stop all workers of the edge. After: start them.
+    """
+    from ldp_kafka.runtime.demo.show import waiting
+    from ldp_kafka.runtime.keys import read_key
+    from ldp_kafka.runtime.tools.state import skip as go_on
+
+    loaded = load_topology(topology)
+    role, _ = loaded.reader(loaded.raw_topic)
+    key = read_key(loaded.edge.key_file)
+    with waiting("the changelogs are read"):
+        plan = go_on(loaded, do=yes, key=key)
+    nothing = "the log has lost nothing that was not read"
+    return _moved(loaded, role.group, plan, yes, json_, "on", nothing)
+
+
+def _moved(
+    topology: Topology, group: str, plan: Plan, yes: bool, json_: bool, where: str, nothing: str
+) -> int:
+    """Say what became of a group's committed offsets; the exit code."""
     done = yes and bool(plan.moves) and not plan.refusals
     if json_:
         print_json(
             {
-                "topology": loaded.name,
-                "group": loaded.group(role),
+                "topology": topology.name,
+                "group": group,
                 "done": done,
-                "moves": [move._asdict() for move in plan.moves],
+                "moves": [move.as_json() for move in plan.moves],
                 "refusals": plan.refusals,
             }
         )
@@ -175,11 +225,11 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
         return FAILED
     for move in plan.moves:
         click.echo(
-            f"{move.topic} partition {move.partition}: group {loaded.group(role)}"
-            f" {'went' if done else 'would go'} back from {move.committed} to {move.to}"
+            f"{move.topic} partition {move.partition}: group {group}"
+            f" {'went' if done else 'would go'} {where} from {move.committed} to {move.to}"
         )
     if not plan.moves:
-        click.echo("no checkpoint offset is behind what was acknowledged: nothing to do")
+        click.echo(f"{nothing}: nothing to do")
     elif not done:
         click.echo("nothing was done: --yes does it")
     return 0
@@ -221,6 +271,8 @@ def _show(found: Sequence[Held]) -> None:
     )
     release_table(head, [_row(held) for held in found])
     for held in found:
+        for first, last in held.skipped or ():
+            click.echo(f"{held.table} partition {held.partition}: skipped offsets {first}..{last}")
         for violation in held.violations:
             click.echo(
                 f"{held.table} partition {held.partition}: {violation.rule}: {violation.text}"

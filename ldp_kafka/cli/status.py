@@ -50,7 +50,7 @@ def status(topology: Path, login: Path | None, json_: bool) -> int:
     edge's messages are exact, without noise: keep them at the edge.
     """
     from ldp_kafka.runtime.demo.show import release_table, waiting
-    from ldp_kafka.runtime.kafka.acls import read_login
+    from ldp_kafka.runtime.kafka.client_options import read_login
     from ldp_kafka.runtime.status.reading import read_facts
     from ldp_kafka.runtime.status.view import parts_of
     from ldp_kafka.runtime.status.waits import BROKEN, waits_for

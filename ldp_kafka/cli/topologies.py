@@ -226,7 +226,7 @@ def topics(
     done: list[str] = []
     unbounded = ""
     if not dry_run:
-        from ldp_kafka.runtime.kafka.acls import read_login
+        from ldp_kafka.runtime.kafka.client_options import read_login
         from ldp_kafka.runtime.kafka.setup import prepare
 
         given = None if login is None else read_login(login)
@@ -279,9 +279,12 @@ def _acls(
     for side in sorted({each.login for each in access(topology)} - principals.keys()):
         click.echo(f"note: no ACLs for kafka.{side}, whose --principal is not given", err=True)
     if apply_:
-        from ldp_kafka.runtime.kafka.acls import apply, read_login
+        from ldp_kafka.runtime.kafka.client_options import read_login
+        from ldp_kafka.runtime.kafka.rights import grant
+        from ldp_kafka.runtime.kafka.setup import client_config
 
-        apply(topology, found, None if login is None else read_login(login))
+        given, sides = None if login is None else read_login(login), {acl.cluster for acl in found}
+        grant(topology, found, {side: client_config(topology, side, login=given) for side in sides})
     if json_:
         print_json(
             {

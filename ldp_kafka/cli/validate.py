@@ -182,4 +182,4 @@ def _try(
 def _code(verdict: Verdict, max_bad: float) -> int:
     if not verdict.events:
         return WRONG
-    return FAILED if verdict.lost_share > max_bad or verdict.split else 0
+    return FAILED if verdict.lost_share > max_bad or verdict.split or verdict.wrong else 0

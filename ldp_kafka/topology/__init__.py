@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ldp_kafka.topology.acls import Acl, acls, commands, read_principals
 from ldp_kafka.topology.admission import Admission, admission, admit
 from ldp_kafka.topology.budget_file import EdgeFile, load_edge
 from ldp_kafka.topology.loader import load, loads, place_in
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path
 from ldp_kafka.topology.planner import Plan, plan
-from ldp_kafka.topology.rights import Access, Right, access
+from ldp_kafka.topology.rights import Access, Acl, Right, access, acls, commands, read_principals
 from ldp_kafka.topology.roles import Topic
 from ldp_kafka.topology.schema import schema
 from ldp_kafka.topology.unset import require, unset

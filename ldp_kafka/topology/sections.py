@@ -290,6 +290,11 @@ class Input(Checked):
         return self.partitions if self.sources is None else self.sources
 
     @property
+    def given_by(self) -> str:
+        """The key that says so."""
+        return "input.sources" if self.rekey else "input.partitions"
+
+    @property
     def who_and_when(self) -> tuple[object, ...]:
         """By what a message says whose its events are, and of when."""
         return self.id_fields, self.time, self.time_unit, self.events

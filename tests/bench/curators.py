@@ -18,7 +18,7 @@ from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages.curate import Curate, make_curate
 from ldp_kafka.runtime.wire.arrow import write_batch
-from ldp_kafka.runtime.worker.garbage import look_seldom
+from ldp_kafka.runtime.worker.process import look_seldom
 from ldp_kafka.topology import loads
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, line, pin, ratio, say

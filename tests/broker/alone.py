@@ -15,6 +15,7 @@ from typing import Self
 
 from ldp_kafka.runtime.kafka import forwarder, relayer, setup
 from ldp_kafka.runtime.kafka.copying import Copying
+from ldp_kafka.runtime.kafka.deployment import RawTopic, read_deployment
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.worker.exits import end
@@ -94,6 +95,7 @@ def relays(topology: Topology, after: int, number: int) -> Copying:
         relay,
         config,
         config,
+        raw=RawTopic(topology, config, read_deployment(topology, config)),
         counted=lambda _: None,
         shown=lambda _: None,
         failed=end,

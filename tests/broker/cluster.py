@@ -25,7 +25,7 @@ __all__ = ["FROZEN", "Cluster"]
 FROZEN = "frozen"
 ENDS = {"ended": signal.SIGTERM, "killed": signal.SIGKILL, "stopped": signal.SIGKILL}
 """Ways for nodes to be away, beside being frozen: connections are refused."""
-LIMIT = 120.0  # seconds for a broker's own start, on a busy machine
+LIMIT = 240.0  # seconds for a broker's own start, on a busy machine
 STARTING = threading.Lock()  # two that look for a free port at a time find the same
 
 

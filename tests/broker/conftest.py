@@ -1,4 +1,4 @@
-"""Brokers for the tests in this folder: one of each kind a session, stopped at its end.
+"""Brokers for the tests in this folder: one of each kind for all processes of a run.
 
 ``kafka`` is the first of: a broker of the user's (LDP_KAFKA_BOOTSTRAP), a container (where a Docker
 engine answers), Maven's artefacts (where there is Java 17). With none of them the test is skipped,
@@ -7,6 +7,7 @@ or fails where LDP_KAFKA_REQUIRE=1.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 import pytest
 from confluent_kafka import KafkaException
@@ -25,12 +27,9 @@ from ldp_kafka.runtime.brokers.jars import artefacts, java
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.brokers.ports import free_port
 from tests import needs
+from tests.broker.cluster import LIMIT
 
 IMAGE = "apache/kafka:4.3.1"
-
-# Brokers here live for seconds or minutes: what a JVM spends on becoming fast (a third of all the
-# time that a small machine has) is never earned back.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
@@ -90,12 +89,31 @@ def need(version: str) -> None:
 
 @contextmanager
 def from_maven(version: str, tmp_path_factory) -> Iterator[str]:
+    """One for all processes of the run: the first starts it, and the last stops it."""
     need(version)
-    server = KafkaServer(version, tmp_path_factory.mktemp("kafka"))
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    server, users = KafkaServer(version, folder / f"kafka-{version}"), folder / f"users-{version}"
+    with users.open("ab") as file, locked(file):
+        address = server.start(LIMIT).bootstrap_servers
+        file.write(b"x")
     try:
-        yield server.start().bootstrap_servers
+        yield address
     finally:
-        server.stop()
+        with users.open("ab") as file, locked(file):
+            file.truncate(file.tell() - 1)
+            if not file.tell():
+                server.stop()
+
+
+@contextmanager
+def locked(file: IO[bytes]) -> Iterator[None]:
+    """No other process is between these lines meanwhile."""
+    fcntl.flock(file, fcntl.LOCK_EX)
+    file.seek(0, os.SEEK_END)
+    yield
+    file.flush()
 
 
 def docker_answers() -> bool:

@@ -27,6 +27,7 @@ from tests.broker.secured import PRINCIPALS, certificate
 
 __all__ = [
     "LIBRDKAFKA",
+    "OURS",
     "SECRETS",
     "Bearer",
     "Issuer",
@@ -36,8 +37,8 @@ __all__ = [
 ]
 
 SECRETS = {name: f"{name}-secret" for name in ("admin", "collector", "edge")}
-LIBRDKAFKA = ""
-"""How it names itself to an endpoint."""
+LIBRDKAFKA, OURS = "", "Python-urllib"
+"""How the client, and who asks once more to say why, name themselves to an endpoint."""
 AUDIENCE = "ldp"
 SCOPE = "kafka"
 MODULE = "org.apache.kafka.common.security.oauthbearer"

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
+from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.records import Request
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.copying import Copying
@@ -48,6 +49,8 @@ class Copier:
         self.counts: dict[str, float] = {}
         self.shown = Shown(0, 0.0)
         self.ended: list[BaseException] = []
+        self.replaced = self.silent = False
+        self.asked = 0
         self.copying = make(
             topology,
             role.relay if relays else role.forward,
@@ -55,8 +58,16 @@ class Copier:
             config if other is None else other,
             counted=self._count,
             failed=self.ended.append,
-            **({"shown": self._show} if relays else {}),
+            **({"shown": self._show, "raw": self} if relays else {}),
         )
+
+    def check(self) -> None:
+        """That the other topic is still the same, see `deployment.RawTopic`."""
+        self.asked += 1
+        if self.silent:
+            raise BrokerError("no answer")
+        if self.replaced:
+            raise StateError("made anew")
 
     def _show(self, shown: Shown) -> None:
         self.shown = shown

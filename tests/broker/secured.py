@@ -29,7 +29,7 @@ from ldp_kafka.runtime.kafka.rights import _allowed, _clusters
 from ldp_kafka.topology import Access, Right
 from tests.broker.flow import TEXT
 
-__all__ = ["PRINCIPALS", "Secured", "secured_broker"]
+__all__ = ["PRINCIPALS", "Secured", "certificate", "secured_broker"]
 
 PRINCIPALS = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
 SCRAM = {"edge": "edge-secret", "admin": "admin-secret"}
@@ -54,6 +54,8 @@ class Secured:
     port : of SASL_SSL
     folder : of the certificate, and of the admin's client options
     """
+
+    server: KafkaServer
 
     def __init__(self, plain: tuple[str, str], port: int, folder: Path) -> None:
         self.plain, self.port, self.folder = plain, port, folder
@@ -180,6 +182,7 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     with KafkaServer("4.3.1", folder / "kafka", port, properties=settings) as server:
         plain = server.bootstrap_servers, f"127.0.0.1:{other}"
         made = Secured(plain, secret, folder)
+        made.server = server
         made.admin.poll(0)
         users = [
             UserScramCredentialUpsertion(

@@ -29,6 +29,7 @@ from ldp_kafka.runtime.kafka.admin import (
     partitions_of,
     produce_once,
     settings_of,
+    verify,
     watermarks,
 )
 from ldp_kafka.runtime.kafka.deployment import read_deployment
@@ -114,6 +115,20 @@ def test_another_cleanup_policy_is_refused(real, prefix):
         match=rf"{prefix}\.state must have cleanup.policy=compact, found compact,delete",
     ):
         ensure(real, [TopicSpec(name, 1, {"cleanup.policy": "compact"})])
+
+
+def test_a_topic_that_takes_less_than_is_written_is_refused(real, prefix):
+    """By the least that it must take, and with what to do where the cluster takes no more."""
+    small = TopicSpec(prefix, 1, {"max.message.bytes": "5000"})
+    ensure(real, [small])
+    ensure(real, [TopicSpec(prefix, 1, takes=5000)])
+    for ask in (ensure, verify):
+        with pytest.raises(
+            ConfigurationError,
+            match=rf"{prefix} must have max.message.bytes=5001 or more, found 5000 .*: 5000 in",
+        ):
+            ask(real, [TopicSpec(prefix, 1, takes=5001)])
+    ensure(real, [TopicSpec(f"{prefix}.usual", 1, takes=1_000_000)])
 
 
 def test_topic_configuration_arrives_and_a_wrong_one_halts(real, prefix):

@@ -4,6 +4,7 @@ recomputes every report and every release from the input: none twice, none missi
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -12,7 +13,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.worker.exits import RETRY
+from ldp_kafka.runtime.worker.children import SUPERVISED
+from ldp_kafka.runtime.worker.exits import RETRY, WRONG
 from tests.broker.asking import configure
 from tests.broker.flow import TEXT, Flow
 from tests.broker.forks import MUTANT
@@ -130,23 +132,38 @@ def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, m
             assert " did not come, though it was read 30 times, but " in flow.log_path.read_text()
 
 
-def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tmp_path, prefix):
-    """A failure that a producer does not survive is the broker's word like any other: the worker
-    asks to be started again, and halts nothing.
+def test_a_topic_that_takes_too_little_is_named(kafka, tmp_path, prefix):
+    """While a worker runs, a failure that a producer does not survive is the broker's word like any
+    other: the worker asks to be started again. The next start says how much the topic must take,
+    and asks for no other.
     """
     flow, client = Flow(kafka, tmp_path, prefix), AdminClient({"bootstrap.servers": kafka})
 
     with flow:
+        worker = flow.start("perturb")
+        until(lambda: "perturb ready" in flow.log_path.read_text())
         configure(client, flow.topology.reports_topic, "max.message.bytes", "64")
         for t in range(4):
             flow.slot(random.Random(7), t, USERS)
         flow.finish(4)
-        worker = flow.start("perturb")
         assert worker.wait(60) == RETRY
-        assert "Message size too large" in flow.log_path.read_text()
-        assert "unexpected" not in flow.log_path.read_text()
+        said = flow.log_path.read_text()
+        assert "Message size too large" in said
+        assert "its max.message.bytes is too small: the next start says for what" in said
+        assert "unexpected" not in said
+        for supervised in (False, True):
+            if supervised:
+                os.environ[SUPERVISED] = "1"
+            try:
+                assert flow.start("perturb").wait(60) == WRONG
+            finally:
+                os.environ.pop(SUPERVISED, None)
+            told = flow.log_path.read_text().removeprefix(said)
+            assert "must have max.message.bytes=1000000 or more, found 64" in told
+            said += told
+        flow.workers.clear()
         configure(client, flow.topology.reports_topic, "max.message.bytes", None)
-        flow.start("collect")
+        flow.start("collect"), flow.start("perturb")
         verdict = flow.settled()
     assert verdict.clean and verdict.reports > 100, verdict
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.flow import Flow, load
 from tests.broker.forks import Life
-from tests.runtime.worker.test_probes import Watched, port_of, probe
+from tests.runtime.worker.test_health import Watched, port_of, probe
 
 RECOVERED = (200, "its partitions are recovered (1)")
 

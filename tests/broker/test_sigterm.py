@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.runtime.worker.process import LEAVE
+from ldp_kafka.runtime.worker.health_rules import LEAVE
 from tests.broker.cluster import FROZEN, Cluster
 from tests.broker.flow import Flow, load
 from tests.broker.forks import MUTANT

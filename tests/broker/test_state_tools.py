@@ -8,11 +8,13 @@ import json
 import random
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.accounting.words import moment
 from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
+from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.tools import state
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
@@ -140,6 +142,84 @@ def test_the_ways_out(flow, capsys, monkeypatch):
     assert code == 0 and sum(part.get("users", 0) for part in parts) == USERS
     assert all(0 < part["spent"] <= part["budget"] for part in parts if part["table"] == "perturb")
     second(flow, capsys)
+
+
+def test_what_the_log_has_lost_is_skipped(kafka, tmp_path, prefix, capsys):
+    """Retention has overtaken a worker that had ended in order: it halts, names the command, and
+    goes on behind the gap. One that was killed with reports that its state does not have is refused
+    by the command: their users could report a second time.
+    """
+    rnd = random.Random(12)
+    with Flow(kafka, tmp_path, prefix) as flow:
+        path = str(flow.path)
+        flow.start("collect"), flow.start("perturb")
+        for t in range(5):
+            flow.slot(rnd, t, USERS)
+        counted(flow)
+        flow.stop()
+        code, out, _ = said(capsys, "state", "skip", path)
+        assert code == 0 and "has lost nothing" in out
+        flow.slot(rnd, 5, USERS)
+        lost = cut(flow)
+        flow.slot(rnd, 6, USERS)
+        assert "`ldp-kafka state skip`" in halted(flow, "perturb")
+        code, out, err = said(capsys, "state", "skip", path)
+        assert code == 0 and "nothing was done" in out, err
+        code, out, err = said(capsys, "state", "skip", path, "--yes")
+        assert code == 0 and out.count("went on") == 2, err
+        assert said(capsys, "state", "verify", path)[0] == 0
+        flow.start("perturb"), flow.start("collect")
+        flow.finish(8)
+        flow.until_acknowledged()
+        until(lambda: said(capsys, "state", "verify", path)[0] == 0)
+        code, out, _ = said(capsys, "state", "inspect", path, "--json")
+        parts = [p for p in json.loads(out)["partitions"] if p["table"] == "perturb"]
+        assert [part["skipped"] for part in parts] == [[each] for each in lost]
+        assert all(part["users"] and 0 < part["spent"] <= part["budget"] for part in parts)
+        ids = [
+            bytes(each)
+            for m in flow.read(flow.topology.reports_topic)
+            if (batch := read_reports(m.value())) is not None
+            for each in batch.ids
+        ]
+        assert len(ids) == len({*ids}) > 3 * USERS
+
+        role, agent = flow.edge
+        config, name = {"bootstrap.servers": kafka}, role.changelog(agent.name)
+        read = admin.committed(config, role.group, agent.topic, range(2))
+        old = compacted(config, name)
+        flow.slot(rnd, 20, USERS)  # later than what was ticked
+        counted(flow)
+        flow.stop()
+        put_back(flow, name, old)
+        admin.commit(config, role.group, agent.topic, read)
+        cut(flow)
+        code, _, err = said(capsys, "state", "skip", path, "--yes")
+        assert code == 1 and "they are in no ledger, and could be drawn again" in err, err
+        assert admin.committed(config, role.group, agent.topic, range(2)) == read
+
+
+def counted(flow: Flow) -> None:
+    """Until all raw events are acknowledged, and all reports of them."""
+    flow.until_acknowledged()
+    role, agent = flow.topology.reader(flow.topology.reports_topic)
+    place = role.group, agent.topic, range(agent.partitions)
+    until(lambda: not sum(admin.lag({"bootstrap.servers": flow.boot}, *place).values()))
+
+
+def cut(flow: Flow) -> list[list[int]]:
+    """Have the raw log lose all that it holds; by partition, the first and last offset that nobody
+    has read.
+    """
+    client, topic = AdminClient({"bootstrap.servers": flow.boot}), flow.topology.raw_topic
+    role, _ = flow.edge
+    config = {"bootstrap.servers": flow.boot}
+    read = admin.committed(config, role.group, topic, range(2))
+    flow.read(topic)
+    for answer in client.delete_records([TopicPartition(topic, n, -1) for n in (0, 1)]).values():
+        answer.result(20)
+    ends = admin.extents(config, topic, range(2))
+    return [[read[n], ends[n][0] - 1] for n in (0, 1)]
 
 
 def second(flow: Flow, capsys) -> None:

@@ -15,7 +15,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.topology import KafkaSide
 from tests.broker.flow import Flow, client
-from tests.broker.test_faults import settle, until, until_acknowledged
+from tests.broker.watching import until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 USERS = 40
@@ -38,7 +38,7 @@ def test_topics_in_every_compression_are_folded(boot, tmp_path, prefix):
             flow.producer = Producer(client(boot, **{"compression.type": codec, "linger.ms": 200}))
             flow.slot(rnd, number, USERS, late=0)
         flow.finish(len(CODECS))
-        verdict = settle(flow)
+        verdict = flow.settled()
         flow.stop()
     finally:
         flow.close()
@@ -71,7 +71,7 @@ def test_workers_of_another_release_are_waited_for(kafka, tmp_path, prefix):
             older.poll(0.1)
         assert worker.poll() is None and " assigned " not in flow.log_path.read_text()
         older.close()
-        until_acknowledged(flow)
+        flow.until_acknowledged()
         flow.stop()
     finally:
         flow.close()

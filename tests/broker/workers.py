@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.broker.forks import Life
 from tests.broker.watching import memory
-from tests.runtime.worker.test_probes import probe
+from tests.runtime.worker.test_health import probe
 
 __all__ = ["Worker"]
 

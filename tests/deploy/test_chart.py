@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from ldp_kafka.cli import cli
-from ldp_kafka.runtime.worker import process
+from ldp_kafka.runtime.worker import health_rules
 from ldp_kafka.topology import loads
 from ldp_kafka.version import __version__
 from tests.deploy.chart import CHART, SHIPPED, by_kind, helm, made, program, render, shapes
@@ -172,7 +172,7 @@ def test_a_worker_is_started_and_ended_as_it_needs(shape, tmp_path):
             probe["httpGet"]["port"] = port["containerPort"]
         assert own == probes
         # a snapshot may come just before the bound, and then all of it counts anew
-        longest = 2 * process.LEAVE + process.GOODBYE
+        longest = 2 * health_rules.LEAVE + health_rules.GOODBYE
         assert longest < pod["terminationGracePeriodSeconds"] < 2 * longest
 
 

@@ -17,7 +17,7 @@ import ldp_kafka as lk
 from ldp_kafka.cli import cli
 from ldp_kafka.runtime.kafka.client_options import check_topology
 from ldp_kafka.runtime.wire.events import event_reader
-from ldp_kafka.runtime.worker.probes import Probes
+from ldp_kafka.runtime.worker.health import Health
 from ldp_kafka.topology import loads
 from ldp_kafka.topology.document import read
 from ldp_kafka.topology.schema import problems
@@ -146,7 +146,7 @@ def test_data_are_what_they_look_like(block, monkeypatch):
         return
     if "Probe: " in block.text:
         probes = read(block.text, "pod.yaml", {}).data
-        assert {each["httpGet"]["path"] for each in probes.values()} <= {*Probes().pages}
+        assert {each["httpGet"]["path"] for each in probes.values()} <= {*Health().pages}
         return
     for variable in re.findall(r"\$\{(\w+)\}", block.text):
         monkeypatch.setenv(variable, f"a{variable}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ldp_kafka.cli import cli
-from ldp_kafka.runtime.worker import exits, process
+from ldp_kafka.runtime.worker import exits, health_rules
 from ldp_kafka.topology import load, loads, unset
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 from tests import needs
@@ -99,7 +99,7 @@ def test_restarts_follow_the_exit_codes():
 
 def test_a_worker_has_the_time_to_end_in_order():
     """A snapshot may come just before the bound, and then all of it counts anew."""
-    longest = 2 * process.LEAVE + process.GOODBYE
+    longest = 2 * health_rules.LEAVE + health_rules.GOODBYE
     for role in ROLES:
         [seconds] = settings(role)["TimeoutStopSec"]
         assert longest < float(seconds) < 2 * longest

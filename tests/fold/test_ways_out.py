@@ -11,8 +11,7 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.group_offsets import SKIPPED, GroupOffsets, read_facts
 from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.runtime.recovery import start
 from ldp_kafka.runtime.recovery.begin import begin
@@ -21,7 +20,7 @@ from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.tools.state import plan_rewind
+from ldp_kafka.runtime.tools.state import plan_rewind, plan_skip
 from ldp_kafka.topology import loads
 from tests.fold import cases
 from tests.fold.epochs import Shelf
@@ -46,6 +45,7 @@ class Place:
     log: list = field(default_factory=lambda: list(LOG))
     start: int = 0
     committed: int | None = 1
+    skipped: int | None = None
     table: dict = field(default_factory=dict)
     sent: list = field(default_factory=list)
 
@@ -54,7 +54,9 @@ class Place:
 
     @property
     def position(self):
-        return PartitionOffsets(self.committed, self.start, self.log[-1].offset + 1, begun=False)
+        return PartitionOffsets(
+            self.committed, self.start, self.log[-1].offset + 1, False, self.skipped
+        )
 
     def stage(self, number=0):
         if self.role == "collect":
@@ -101,7 +103,7 @@ class Place:
             self.table |= snapshot.records
             for key in snapshot.drop:
                 self.table.pop(key, None)
-            self.committed = epoch.next_offset
+            self.committed, self.skipped = epoch.next_offset, None
 
     def halts(self, words):
         with pytest.raises(StateError, match=words):
@@ -120,6 +122,34 @@ class Place:
         for move in plan.moves:
             self.committed = move.to
         return plan.refusals
+
+    def skip(self, reported=None):
+        """`ldp-kafka state skip`, where the collector has counted all; what it refused."""
+        facts = self.facts
+        held = inspect(self.topology, self.spec, self.table, facts)
+        plan = plan_skip(
+            held,
+            facts,
+            checkpoints(self.table, 0, facts.seal),
+            self.counted() if reported is None else reported,
+        )
+        for move in plan.moves:
+            self.committed = move.to
+            if move.metadata.startswith(SKIPPED):
+                self.skipped = int(move.metadata.removeprefix(SKIPPED))
+        return plan.refusals
+
+    def counted(self):
+        """The last bound of the reports, as a collector knows it."""
+        stage = roles.make(self.topology, self.topology.role("collect").agents[0], 0)
+        sent = [each for each in self.sent if each.topic == self.topology.reports_topic]
+        stage.fold(state := stage.fresh(), local.log(sent, 1))
+        return stage.meta(state)["last"][0]
+
+    def gaps(self):
+        """What the state says was left out."""
+        facts = self.facts
+        return inspect(self.topology, self.spec, self.table, facts).skipped
 
     def reports(self):
         """Of each report what was ever said."""
@@ -265,8 +295,10 @@ def test_a_log_that_was_cut_behind_an_old_state():
     newer, place.table, place.start, place.committed = place.table, old, KEPT + 3, None
     place.halts(
         f"the log begins at offset {KEPT + 3}, but no state has what was before it; bring the"
-        " changelog back, or give the topology a new name"
+        " changelog back; the edge goes on behind the gap with `ldp-kafka state skip`, .*: else"
+        " give the topology a new name"
     )
+    assert "drawn of what is lost" in place.skip()[0]
     place.committed = LATER + 1
     assert "new name" in place.rewind()[0]
     place.table = newer
@@ -282,12 +314,83 @@ def test_a_log_that_was_cut_before_it_was_read():
     place.start = LATER + 3
     place.halts(
         "begins at offset 14, after the committed 12: records were lost before they were read;"
-        " give the topology a new name"
+        " the edge goes on behind the gap with `ldp-kafka state skip`, .*: else give the topology a"
+        " new name"
     )
     fresh = renamed(place)
     fresh.work(LATER + 4)
     fresh.work()
     assert fresh.clean() and not fresh.reports().keys() & place.reports().keys()
+
+
+def there(place, first=LATER + 1):
+    """What is left of its log, but for what was lost from ``first`` on."""
+    return [each for each in LOG if each.offset < first or each.offset >= place.start]
+
+
+@pytest.mark.parametrize("committed", [LATER + 1, None])
+def test_a_log_that_was_cut_before_it_was_read_is_skipped(committed):
+    """The state goes on: of each report there is one, as a log gives them that never had what is
+    lost. The gap is in the state, and another one comes behind it. Offsets of a group expire, too.
+    """
+    place, _ = worked()
+    place.start, place.committed = LATER + 3, committed
+    assert place.skip() == [] and (place.committed, place.skipped) == (LATER + 3, LATER + 1)
+    assert place.gaps() == [[LATER + 1, LATER + 2]]
+    assert not place.skip(), "nothing is lost any more"
+    place.work(LATER + 5)
+    assert place.clean([each for each in there(place) if each.offset <= LATER + 5])
+    place.start = LATER + 8
+    assert place.skip() == []
+    place.work()
+    assert place.gaps() == [[LATER + 1, LATER + 2], [LATER + 6, LATER + 7]]
+    lost = {LATER + 1, LATER + 2, LATER + 6, LATER + 7}
+    assert place.clean([each for each in LOG if each.offset not in lost])
+
+
+def test_a_skip_that_retention_overtakes_again():
+    """Before any worker has begun behind it."""
+    place, _ = worked()
+    place.start = LATER + 2
+    assert place.skip() == []
+    place.start = LATER + 4
+    place.halts("records were lost before they were read")
+    assert place.skip() == []
+    place.work()
+    assert place.gaps() == [[LATER + 1, LATER + 3]] and place.clean(there(place))
+
+
+def test_what_was_reported_of_what_is_lost_is_not_drawn_again():
+    """A worker read on, sent reports, and kept no state of them: their users could report on the
+    same slots a second time, and spend what no ledger has. So it is not skipped.
+    """
+    place, _ = worked()
+    place.work(LATER + 2, keep=False)
+    place.start = LATER + 3
+    assert "they are in no ledger, and could be drawn again" in place.skip()[0]
+    place.halts("records were lost before they were read")
+    assert place.skip(reported="nobody knows")[0].endswith("nobody knows")
+
+
+def test_a_skip_without_a_state():
+    """Where nobody has reported anything the log begins anew; else users' ledgers are missing."""
+    place = Place(start=3)
+    place.halts("records were lost before they were read")
+    assert place.skip() == [] and (place.committed, place.skipped) == (3, None)
+    other, _ = worked()
+    other.table, other.start = {}, LATER + 3
+    assert "no complete state" in other.skip()[0]
+    sent = Place(start=3, sent=other.sent)
+    assert "no complete state" in sent.skip()[0]
+
+
+def test_a_skip_is_no_way_around_another_rule():
+    """Another key, other parameters, or a log that was made anew."""
+    place, _ = worked()
+    place.start = LATER + 3
+    assert "another key" in replace(place, key=OTHER).skip()[0]
+    assert "another layout" in replace(place, topology=CHANGED["layout"]).skip()[0]
+    assert "made anew" in replace(place, start=4, committed=2, log=place.log[:KEPT]).skip()[0]
 
 
 def test_a_log_that_was_made_anew():

@@ -475,8 +475,8 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     file.
     """
     script = (
-        "import time; from ldp_kafka.runtime.worker.supervisor import _end_at;"
-        " _end_at(time.time() * 1000 + 300, 'a'); time.sleep(60)"
+        "import time; from ldp_kafka.runtime.worker.health import Health; health = Health();"
+        " health.retires = 'a', time.time() + 0.3; health.start(); time.sleep(60)"
     )
     begun = time.monotonic()
     done = subprocess.run(
@@ -490,11 +490,14 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.resolve", lambda _: ("b:1", "b:1"))
     monkeypatch.setattr(runner, "_ready", lambda *_: None)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.deployment.read_deployment", lambda *_: "here")
-    monkeypatch.setattr("ldp_kafka.runtime.worker.app.work", lambda *_, **__: 0)
-    monkeypatch.setattr(runner, "_end_at", lambda *given: told.append(given))
+    monkeypatch.setattr(
+        "ldp_kafka.runtime.worker.app.work",
+        lambda *_, health, **__: told.append(health.retires) or 0,
+    )
     for name, role in (("a", "perturb"), ("a", "collect"), ("b", "perturb")):
         assert runner.run(load(folder / f"{name}.yaml"), role=role) == 0
-    assert told == [(load_edge(folder / "edge.yaml").admits[0].until_ms, "a")]
+    until_ms = load_edge(folder / "edge.yaml").admits[0].until_ms
+    assert told == [("a", until_ms / 1000), *[("", float("inf"))] * 2]
 
 
 def test_the_example_of_the_readme(tmp_path):

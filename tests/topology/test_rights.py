@@ -240,7 +240,7 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_a_login_from_a_file(tmp_path):
-    from ldp_kafka.runtime.kafka.acls import read_login
+    from ldp_kafka.runtime.kafka.client_options import read_login
 
     file = tmp_path / "admin.conf"
     file.write_text("# who\n\nsasl.username = admin\nsasl.password=a=b\n")

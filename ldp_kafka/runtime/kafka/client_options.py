@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -26,6 +27,7 @@ __all__ = [
     "check_topology",
     "mechanism_of",
     "protocol_of",
+    "read_login",
     "reconnects",
 ]
 
@@ -254,6 +256,28 @@ def _said(name: str, value: str) -> str:
     except (TypeError, ValueError):  # what is a function to confluent-kafka
         return "Invalid value"
     return ""
+
+
+def read_login(file: Path) -> dict[str, str]:
+    """Client options from a file: a line ``name=value`` each, in librdkafka's names.
+
+    Raises
+    ------
+    ConfigurationError : it cannot be read, or a line is not as above
+    """
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(f"{file}: the client options cannot be read") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, is_, value = line.strip().partition("=")
+        if name.startswith("#") or not (name or is_):
+            continue
+        if not (is_ and name.strip()):
+            raise ConfigurationError(f"{file}:{number}: must be NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def reconnects(client: Mapping[str, Any]) -> dict[str, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,17 +12,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extent, extents
-from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
+from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of, refused
+from ldp_kafka.runtime.kafka.broker_health import Question
 from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas, since
-from ldp_kafka.runtime.kafka.presence import Question
 from ldp_kafka.runtime.kafka.reader import reading
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
-from ldp_kafka.runtime.recovery.rules import PartitionOffsets
+from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets, bindings_of
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent, Forward, Relay, Topic
 
-__all__ = ["BEGUN", "GroupOffsets"]
+__all__ = ["BEGUN", "SKIPPED", "GroupOffsets", "read_facts"]
 
 EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
 PROBE = 10.0  # seconds
@@ -29,6 +32,8 @@ BEGUN = "ldp_kafka: nothing folded yet"
 """Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a
 worker's first commit takes it away.
 """
+SKIPPED = "ldp_kafka: lost from offset "
+"""The same of what ``ldp-kafka state skip`` commits; the first offset that is lost follows."""
 
 _READER = {"isolation.level": "read_committed"}
 _PROBE: dict[str, object] = {
@@ -56,15 +61,10 @@ class GroupOffsets:
         own: Mapping[str, Any],
         collector: Mapping[str, Any],
     ) -> None:
-        self._topology, self._role, self._specs, self._own, self._collector = (
-            topology,
-            role,
-            specs,
-            own,
-            collector,
-        )
+        self._topology, self._role, self._specs = topology, role, specs
+        self._own, self._collector = own, collector
         self.renew()
-        self._seen: dict[tuple[str, int], tuple[int, int]] = {}
+        self._seen: dict[tuple[str, int], tuple[int | None, int]] = {}
         self._role_data = topology.role(role)
         self._copied = self._role_data.copied
 
@@ -82,18 +82,9 @@ class GroupOffsets:
 
     def position(self, topic: str, number: int) -> PartitionOffsets:
         """Where the group stands. BrokerError where the broker does not say."""
-        place = TopicPartition(topic, number)
-        try:
-            found = self._asker.committed([place], timeout=10)[0]
-            start, next_ = extent(self._asker, place, 10)
-        except KafkaException as error:
-            raise kind_of(error.args[0])(
-                f"{topic} partition {number}: the broker did not say where the group stands:"
-                f" {error.args[0].str()}"
-            ) from None
-        return PartitionOffsets(
-            found.offset if found.offset >= 0 else None, start, next_, found.metadata == BEGUN
-        )
+        what = f"{topic} partition {number}: the broker did not say where the group stands"
+        with refused(what):
+            return _position(self._asker, topic, number)
 
     def first(self, topic: str, number: int, want: int) -> int | None:
         """The first offset from ``want`` on that a reader is given: others may be compacted away,
@@ -117,13 +108,9 @@ class GroupOffsets:
     def reported(self, spec: Agent, number: int) -> bool:
         """Whether the edge has answered this partition of somebody else's log before."""
         place = TopicPartition(self._topology.answers_topic, number)
-        try:
+        what = f"{place.topic} partition {number}: the broker did not say whether it holds any"
+        with refused(what):
             _, end = extent(asker(self._collector, spec.name, **_READER), place, 10)
-        except KafkaException as error:
-            raise kind_of(error.args[0])(
-                f"{place.topic} partition {number}: the broker did not say whether it holds"
-                f" any: {error.args[0].str()}"
-            ) from None
         return end > self._topology.answers_begin
 
     def newest(
@@ -179,13 +166,8 @@ class GroupOffsets:
         ConfigurationError : a right is missing
         """
         asked = self._asker if topic.side == self._role_data.side else self._there
-        try:
+        with refused(f"topic {topic.name}: no broker says who leads it"):
             found = asked.list_topics(topic.name, timeout=LED).topics[topic.name]
-        except KafkaException as error:
-            reason = error.args[0]
-            raise kind_of(reason)(
-                f"topic {topic.name}: no broker says who leads it: {reason.str()}"
-            ) from None
         if found.error is not None:
             raise kind_of(found.error)(f"topic {topic.name}: {found.error.str()}")
         for number, partition in found.partitions.items():
@@ -216,14 +198,19 @@ class GroupOffsets:
         BrokerError : the broker did not say
         ConfigurationError : a right is missing
         """
-        try:
-            return self._lag(assigned)
-        except KafkaException as error:
-            reason = error.args[0]
-            raise kind_of(reason)(
-                f"the broker did not say how far group {self._topology.group(self._role)} is:"
-                f" {reason.str()}"
-            ) from None
+        lag = dict.fromkeys(assigned, 0)
+        with _asking(self._topology.group(self._role)):
+            for topic, number in assigned:
+                at = _position(self._asker, topic, number)
+                now = at.committed, at.end
+                before, self._seen[topic, number] = self._seen.get((topic, number)), now
+                gaps = any(spec.topic == topic and spec.gaps for spec in self._specs)
+                # Where offsets have gaps, the end of a transaction is never acknowledged: a
+                # partition where nothing has moved since the last question is done
+                if not (gaps and before == now):
+                    begin = at.start if at.committed is None else at.committed
+                    lag[topic, number] = at.end - begin
+        return lag
 
     def waiting(self) -> int:
         """Messages that nobody has copied yet, of what the role forwards and relays: of all its
@@ -237,35 +224,63 @@ class GroupOffsets:
         return sum(self._behind(each) for each in self._copied)
 
     def _behind(self, copied: Forward | Relay) -> int:
-        topic, waits = copied.reads, 0
-        mine = self._topology.role(self._role).side
-        config = self._own if topic.side == mine else self._collector
-        if copied.group not in self._copied_askers:
-            self._copied_askers[copied.group] = asker(config, copied.group, **_READER)
-        found = self._copied_askers[copied.group]
-        try:
-            for number in range(topic.partitions):
-                place = TopicPartition(topic.name, number)
-                low, high = extent(found, place, 10)
-                committed = found.committed([place], timeout=10)[0].offset
-                waits += max(0, high - max(low, committed))
-        except KafkaException as error:
-            reason = error.args[0]
-            raise kind_of(reason)(
-                f"the broker did not say how far group {copied.group} is: {reason.str()}"
-            ) from None
-        return waits
+        topic, group = copied.reads, copied.group
+        config = self._own if topic.side == self._role_data.side else self._collector
+        if group not in self._copied_askers:
+            self._copied_askers[group] = asker(config, group, **_READER)
+        with _asking(group):
+            found = (
+                _position(self._copied_askers[group], topic.name, number)
+                for number in range(topic.partitions)
+            )
+            return sum(max(0, at.end - max(at.start, at.committed or 0)) for at in found)
 
-    def _lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        lag = dict.fromkeys(assigned, 0)
-        for topic, number in assigned:
-            place = TopicPartition(topic, number)
-            low, high = extent(self._asker, place, 10)
-            committed = self._asker.committed([place], timeout=10)[0].offset
-            before, self._seen[topic, number] = self._seen.get((topic, number)), (committed, high)
-            gaps = any(spec.topic == topic and spec.gaps for spec in self._specs)
-            # Where offsets have gaps, the end of a transaction is never acknowledged: a partition
-            # where nothing has moved since the last question is done
-            if not (gaps and before == (committed, high)):
-                lag[topic, number] = high - (committed if committed >= 0 else low)
-        return lag
+
+def read_facts(
+    offsets: GroupOffsets, spec: Agent, partition: int, stage: Stage[Any] | None = None
+) -> Facts:
+    """Read the `Facts` of a start of one partition of an agent's log from the brokers, see
+    `recovery.start`.
+
+    Parameters
+    ----------
+    stage : whose bindings a state must have
+
+    Raises
+    ------
+    BrokerError : a broker did not answer
+    """
+    position = offsets.position(spec.topic, partition)
+    facts = Facts(
+        topic=spec.topic,
+        partition=partition,
+        position=position,
+        header=spec.header,
+        gaps=spec.gaps,
+        # Who has folded what expired is asked only where something did
+        folded_before=position.start > 0 and (not spec.raw or offsets.reported(spec, partition)),
+        bindings={} if stage is None else bindings_of(stage),
+        seal=None if stage is None else stage.seal,
+        partitions=spec.partitions,
+        partitions_found=offsets.partitions(spec.topic),
+    )
+    if not spec.gaps:
+        return facts
+    return replace(facts, first=offsets.first(spec.topic, partition, facts.next_offset))
+
+
+def _asking(group: str) -> AbstractContextManager[None]:
+    return refused(f"the broker did not say how far group {group} is")
+
+
+def _position(client: Consumer, topic: str, number: int) -> PartitionOffsets:
+    """Where the client's group stands in a partition. KafkaException where no broker says it."""
+    place = TopicPartition(topic, number)
+    found = client.committed([place], timeout=10)[0]
+    told = found.metadata or ""
+    return PartitionOffsets(
+        found.offset if found.offset >= 0 else None,
+        *extent(client, place, 10),
+        told == BEGUN,
+        int(told.removeprefix(SKIPPED)) if told.startswith(SKIPPED) else None,
+    )

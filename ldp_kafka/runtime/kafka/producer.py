@@ -24,6 +24,7 @@ HELD = 10_000  # records that are held back at most, before whoever gives more i
 # with what it writes beside each record; its records are so few that it does not begin to send
 # (after linger.ms) before all are there.
 ROWS, BYTES, BESIDE = 2_000, 800_000, 100
+LARGEST = 1_000_000  # bytes of a request: `message.max.bytes` of librdkafka, where nobody sets it
 # records of one partition under way, with which librdkafka makes no further request of it
 MANY = 5
 TURN = 0.002  # seconds between two looks at what has arrived
@@ -326,14 +327,23 @@ class OrderedProducer:
         # what it came of is in its text alone
         lacking = "authorization failed" in reason.lower()
         kind = ConfigurationError if lacking else BrokerError
-        return kind(f"topic {', '.join(sorted(of))}: the producer has failed: {reason}")
+        return kind(
+            f"topic {', '.join(sorted(of))}: the producer has failed: {reason}{_advice(reason)}"
+        )
 
     def _not_delivered(self, error: KafkaError, message: Message) -> None:
         if error.code() in _PURGED:
             self._purged.add(message.topic())
             return
         # without the right to write, another start writes no more than this one
-        self._failed(kind_of(error)(f"topic {message.topic()}: not delivered: {error.str()}"))
+        text = f"topic {message.topic()}: not delivered: {error.str()}{_advice(error.str())}"
+        self._failed(kind_of(error)(text))
+
+
+def _advice(reason: str) -> str:
+    """What to do about it, where that is known: the reason of a failure is text alone."""
+    small = "size too large" in reason.lower()
+    return "; its max.message.bytes is too small: the next start says for what" * small
 
 
 def _together(rows: Collection[TableRow], most: int) -> int:

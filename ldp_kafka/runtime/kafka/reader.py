@@ -11,14 +11,13 @@ from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     TopicPartition,
 )
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.admin import Config, extents, kind_of, partitions_of, quiet
-from ldp_kafka.runtime.kafka.admin.asking import goes_on
+from ldp_kafka.runtime.kafka.admin.asking import goes_on, refused
 
 __all__ = [
     "Kept",
@@ -125,7 +124,8 @@ def reading(
 
 
 def spans(config: Config, topic: str) -> Spans:
-    """What each partition of a topic holds at this moment.
+    """What each partition of a topic holds at this moment, and may be read: up to the first open
+    transaction.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def spans(config: Config, topic: str) -> Spans:
     partitions = partitions_of(config, topic)
     if not partitions:
         raise ConfigurationError(f"there is no topic {topic}")
-    return extents(config, topic, range(partitions))
+    return extents(config, topic, range(partitions), stable=True)
 
 
 def read_records(
@@ -158,28 +158,25 @@ def read_records(
     ends = spans(config, topic) if within is None else within
     left = {partition for partition, (first, end) in ends.items() if end > first}
     starts = {partition: ends[partition][0] for partition in sorted(left)}
-    try:
-        with reading(quiet(config), topic, starts) as consumer:
-            heard = time.monotonic()
-            while left:
-                for message in consumer.consume(1000, 0.1):
-                    if (error := message.error()) is not None:
-                        raise kind_of(error)(f"{topic}: {error.str()}")
-                    heard = time.monotonic()
-                    partition, end = message.partition(), ends[message.partition()][1]
-                    if message.offset() < end:
-                        yield _kept(message)
-                    if message.offset() >= end - 1:
-                        left.discard(partition)
-                left = {
-                    partition
-                    for partition in left
-                    if _before(consumer, topic, partition, ends[partition][1])
-                }
-                if time.monotonic() - heard > patience:
-                    raise BrokerError(f"{topic}: nothing came for {patience:g} s")
-    except KafkaException as error:
-        raise kind_of(error.args[0])(f"{topic}: {error.args[0].str()}") from None
+    with refused(topic), reading(quiet(config), topic, starts) as consumer:
+        heard = time.monotonic()
+        while left:
+            for message in consumer.consume(1000, 0.1):
+                if (error := message.error()) is not None:
+                    raise kind_of(error)(f"{topic}: {error.str()}")
+                heard = time.monotonic()
+                partition, end = message.partition(), ends[message.partition()][1]
+                if message.offset() < end:
+                    yield _kept(message)
+                if message.offset() >= end - 1:
+                    left.discard(partition)
+            left = {
+                partition
+                for partition in left
+                if _before(consumer, topic, partition, ends[partition][1])
+            }
+            if time.monotonic() - heard > patience:
+                raise BrokerError(f"{topic}: nothing came for {patience:g} s")
 
 
 def follow_records(

@@ -30,6 +30,7 @@ from ldp_kafka.runtime.kafka.admin import extent, extents, kind_of
 from ldp_kafka.runtime.kafka.admin.asking import without_errors
 from ldp_kafka.runtime.kafka.copying import Copying, refuse
 from ldp_kafka.runtime.kafka.decisions import Decided, decided
+from ldp_kafka.runtime.kafka.deployment import RawTopic
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.log import Message as Read
@@ -133,6 +134,7 @@ class Relayer(Copying):
     relay : from where to where
     own : settings of a confluent-kafka client of the edge's cluster
     collector : of the collector's, where requests are
+    raw : the topic that it reads, of which nothing is copied once it was made anew
     counted : is told what was copied and dropped, in the names of `Metrics.add`
     shown : is told where it stands
     failed : called once, at the end of the thread, with what ended it before it was told to
@@ -145,6 +147,7 @@ class Relayer(Copying):
         own: Mapping[str, Any],
         collector: Mapping[str, Any],
         *,
+        raw: RawTopic,
         counted: Callable[[Mapping[str, int]], None],
         shown: Callable[[Shown], None],
         failed: Callable[[BaseException], None],
@@ -156,7 +159,7 @@ class Relayer(Copying):
             "isolation.level": "read_committed",
         }
         self._topology, self._relay, self._counted, self._shown = topology, relay, counted, shown
-        self._own, self._collector = own, collector
+        self._own, self._collector, self._raw = own, collector, raw
         # how large a record may be is the topic's business
         more = {"message.timeout.ms": 0, "message.max.bytes": 1_000_000_000}
         self._producer = OrderedProducer({**own, **more}, refuse)
@@ -166,6 +169,8 @@ class Relayer(Copying):
         self._new: list[int] = []
         """Partitions that were assigned, and are not begun yet."""
         self._decided: Decided | None = None
+        self._unsure = False
+        """Whether something was read since a broker has said of which topic."""
         self._paced = topology.method.phases > 1
         self._counts = {"relayed": 0, "relay_dropped": 0}
         self._checked = self._looked = self._told = 0.0
@@ -187,7 +192,7 @@ class Relayer(Copying):
         with ExitStack() as stack:
             while not self._stop.is_set():
                 self._take(consumer)
-                if self._ready(consumer, stack):
+                if self._ready(consumer, stack) and self._is_same():
                     self._append(consumer)
                     self._commit(consumer)
                 self._tell(consumer)
@@ -243,6 +248,18 @@ class Relayer(Copying):
             )
         check_partitions(topic.name, topic.partitions, len(found.partitions))
         self._checked = now
+
+    def _is_same(self) -> bool:
+        """Whether what was read is of the topic that the worker has begun with, as far as a broker
+        says so now. StateError where it was made anew.
+        """
+        if self._unsure:
+            try:
+                self._raw.check()
+            except BrokerError:
+                return False
+            self._unsure = False
+        return True
 
     def _begin(self, consumer: Consumer) -> None:
         """Go on where our log ends."""
@@ -357,6 +374,7 @@ class Relayer(Copying):
         line.due = message.offset() + (not end)
         line.ended, line.seen = False, line.seen if end else time.monotonic()
         line.queue.append(message)
+        self._unsure = self._unsure or not end
         line.size += _size(message)
         if not line.paused and (len(line.queue) >= MOST or line.size >= BYTES):
             consumer.pause([TopicPartition(self._relay.reads.name, message.partition())])

@@ -13,24 +13,42 @@ both, as on a laptop, it is a warning. One cluster with two logins and rights th
 two clusters; one cluster that lets both in without a login is not, whatever the addresses.
 
 The embedded broker has no rights and answers no such question: nothing is asked there.
+
+`grant` makes what is missing, as Kafka ACLs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import is_embedded
-from ldp_kafka.runtime.kafka.admin.asking import Config, cluster_of, of_controller, quiet, where
-from ldp_kafka.topology import Access, Right, Topology, access
+from ldp_kafka.runtime.kafka.admin.asking import (
+    Config,
+    cluster_of,
+    describe_groups,
+    explained,
+    of_controller,
+    quiet,
+    where,
+)
+from ldp_kafka.topology import Access, Acl, Right, Topology, access
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 
-__all__ = ["check_rights", "check_sides"]
+__all__ = ["check_rights", "check_sides", "grant"]
 
 Allowed = frozenset[str] | None
 """Operations in Kafka's words; None: the broker does not say, or there is no such thing yet."""
@@ -122,6 +140,57 @@ def check_sides(
         )
 
 
+def grant(
+    topology: Topology,
+    found: Iterable[Acl],
+    configs: Mapping[str, Config],
+    *,
+    timeout: float = 15.0,
+) -> None:
+    """Make these ACLs. Those that are there stay as they are; nothing is taken away.
+
+    Parameters
+    ----------
+    configs : of each side's cluster, a confluent-kafka client of whoever may ALTER it
+
+    Raises
+    ------
+    ConfigurationError : a cluster has no authorizer, or this login may not ALTER it
+    BrokerError : a broker did not answer
+    """
+    for side, mine in groupby(sorted(found), lambda acl: acl.cluster):
+        config, client, cluster = _clusters({side: configs[side]}, timeout)[side]
+        if is_embedded(cluster):
+            raise ConfigurationError(f"{where(config)} is an embedded broker: it has no ACLs")
+        bindings = [binding for acl in mine for binding in _bindings(acl)]
+        with explained(config, f"the ACLs of {topology.name}", client):
+            for answer in client.create_acls(bindings, request_timeout=timeout).values():
+                try:
+                    answer.result()
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.SECURITY_DISABLED:
+                        raise
+                    raise ConfigurationError(
+                        f"{where(config)} has no authorizer, so everybody may read everything:"
+                        " authorizer.class.name must be set at its brokers"
+                    ) from None
+
+
+def _bindings(acl: Acl) -> list[AclBinding]:
+    return [
+        AclBinding(
+            ResourceType[acl.resource.upper()],
+            acl.name,
+            ResourcePatternType.LITERAL,
+            acl.principal,
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        for operation in acl.operations
+    ]
+
+
 def _clusters(configs: Mapping[str, Config], timeout: float) -> dict[str, Cluster]:
     found: dict[str, Cluster] = {}
     for side, given in configs.items():
@@ -139,9 +208,10 @@ def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str
     config, client = cluster.config, cluster.client
 
     def ask(seconds: float) -> dict[tuple[str, str], Allowed]:
-        more = {"include_authorized_operations": True, "request_timeout": seconds}
-        of_topics = client.describe_topics(TopicCollection(topics), **more) if topics else {}
-        of_groups = client.describe_consumer_groups(groups, **more) if groups else {}
+        more = {"include_authorized_operations": True}
+        within = {"request_timeout": seconds, **more}
+        of_topics = client.describe_topics(TopicCollection(topics), **within) if topics else {}
+        of_groups = describe_groups(client, groups, seconds, **more) if groups else {}
         return {
             **{("topic", name): _operations(answer) for name, answer in of_topics.items()},
             **{("group", name): _operations(answer) for name, answer in of_groups.items()},

@@ -20,17 +20,18 @@ from ldp_kafka.runtime.kafka.client_options import check_options, reconnects
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.headers import headed, logs
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
+from ldp_kafka.runtime.kafka.producer import LARGEST
 from ldp_kafka.runtime.kafka.rights import check_sides
+from ldp_kafka.runtime.recovery.rules import GAPS
 from ldp_kafka.topology import Topic, Topology, require
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
 from ldp_kafka.topology.stamps import BY_THE_BROKER, UNBOUNDED, Stamps, stamps
 
-__all__ = ["client_config", "prepare", "read_stamps", "resolve"]
+__all__ = ["check_topics", "client_config", "prepare", "read_stamps", "resolve"]
 
 _AT_ONCE = 8  # partitions
-_INPUT = "set input.partitions to {} (where the topology has run, give it a new name, too)"
-_SOURCES = "set input.sources to {} (where the topology has run, give it a new name, too)"
+_INPUT = "set {} to {{}} (where the topology has run, give it a new name, too)"
 _OURS = "give the topology a new name: its topics are made anew"
 """What to do where a topic has another number of partitions."""
 
@@ -172,6 +173,15 @@ def prepare(
     return done
 
 
+def check_topics(topology: Topology, role: Role) -> None:
+    """See that the topics of a role, which exist, are as they must be: one may have been changed
+    since `prepare`. Raises as `prepare`.
+    """
+    configs = {side: client_config(topology, side) for side in role.sides}
+    for side, specs in _specs(topology, role.topics(), configs, None).items():
+        admin.verify(configs[side], {spec.name: spec for spec in specs}.values())
+
+
 def read_stamps(topology: Topology, config: Mapping[str, Any]) -> Stamps:
     """How far the timestamps of a topology's raw records may be ahead of the broker's clock. Of a
     topic that is relayed that broker decides: records keep their timestamps.
@@ -226,7 +236,23 @@ def _topics(
     configs: Mapping[str, Mapping[str, Any]],
     embedded: EmbeddedBroker | None,
 ) -> list[str]:
-    given = topology.flow.given or topology.flow.reports  # where devices write their reports
+    created: list[str] = []
+    for side, wanted in _specs(topology, topics, configs, embedded).items():
+        host = embedded if _embedded(topology, side) else None
+        new = admin.ensure(configs[side], wanted, embedded=host)
+        created += [spec.name for spec in wanted if spec.name in new]
+    return created
+
+
+def _specs(
+    topology: Topology,
+    topics: Iterable[Topic],
+    configs: Mapping[str, Mapping[str, Any]],
+    embedded: EmbeddedBroker | None,
+) -> dict[str, list[TopicSpec]]:
+    """What these topics must be, by side."""
+    flow = topology.flow
+    given = flow.given or flow.reports  # where devices write their reports
     specs: dict[str, list[TopicSpec]] = {side: [] for side in configs}
     for topic in topics:
         if topic.side in specs:
@@ -235,18 +261,35 @@ def _topics(
                     topic.name,
                     topic.partitions,
                     topic.config,
-                    _INPUT if topic == given else _OURS,
+                    _INPUT.format("input.partitions") if topic == given else _OURS,
+                    _takes(topology, topic, configs[topic.side]),
+                    GAPS if topic == flow.given else "",
                     _stamped(topology, topic),
                 )
                 if topic.ours
                 else _foreign(topology, configs[topic.side], embedded)
             )
-    created: list[str] = []
-    for side, wanted in specs.items():
-        host = embedded if _embedded(topology, side) else None
-        new = admin.ensure(configs[side], wanted, embedded=host)
-        created += [spec.name for spec in wanted if spec.name in new]
-    return created
+    return specs
+
+
+def _takes(topology: Topology, topic: Topic, config: Mapping[str, Any]) -> int:
+    """Bytes that are written together to a topic of ours, at most: by librdkafka's own default,
+    unless the topology says otherwise; of a copy as many as the other topic takes. How many others
+    write to it is theirs to say.
+    """
+    flow = topology.flow
+    if topic == (flow.given or flow.reports):
+        return 0
+    kafka = topology.edge_kafka if topic.side == EDGE else topology.collector_kafka
+    given = kafka.client.get("message.max.bytes", LARGEST)
+    most = LARGEST if isinstance(given, Unset) else int(given)
+    if topic != flow.raw:
+        return most
+    try:
+        found = admin.settings_of(config, topology.input.topic)
+    except ConfigurationError:  # it may not ask
+        return most
+    return max(most, int(found.get("max.message.bytes", most)))
 
 
 def _stamped(topology: Topology, topic: Topic) -> Mapping[str, str]:
@@ -276,5 +319,5 @@ def _foreign(
     # a message once, and only the copy is folded.
     copied = source.relay and source.gaps == "allow"
     policy = {} if copied else {"cleanup.policy": "delete"}
-    way_out = _SOURCES if source.rekey else _INPUT
-    return TopicSpec(source.topic, source.given_partitions, policy, way_out)
+    way_out = _INPUT.format(source.given_by)
+    return TopicSpec(source.topic, source.given_partitions, policy, way_out, uncompact=GAPS)

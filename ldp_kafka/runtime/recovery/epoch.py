@@ -154,7 +154,7 @@ class Epoch(Generic[S]):
         self.token = os.urandom(8).hex() if token is None else token
         self.next_offset = start.next_offset
         self._gaps, self._wait_for_first = start.gaps, start.wait_for_first
-        self._obsolete = list(start.obsolete)
+        self._obsolete, self._skipped = list(start.obsolete), start.skipped
         self.offset = -1
         """The last offset that the state has folded."""
         self.shard_offsets: dict[str, int] = {}
@@ -413,6 +413,7 @@ class Epoch(Generic[S]):
             "version": VERSION,
             **bindings_of(self.stage),
             "manifest": self.shard_offsets,
+            **({"skipped": self._skipped} if self._skipped else {}),
         }
         state, seal = self.stage.meta(self.state), self.stage.seal
         if seal is None:

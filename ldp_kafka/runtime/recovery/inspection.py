@@ -19,7 +19,7 @@ from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery import rules
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
-from ldp_kafka.runtime.recovery.start import refusals
+from ldp_kafka.runtime.recovery.start import refusals, skips
 from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
@@ -97,6 +97,10 @@ class Held:
     spent: int | None = None
     """The most micro-epsilon that any user has spent in its run; perturb only."""
     budget: int | None = None
+    skipped: list[list[int]] | None = None
+    """The first and the last offset of each gap that was left out, see ``ldp-kafka state skip``;
+    None where none was.
+    """
     violations: list[Violation] = field(default_factory=list)
 
     @property
@@ -137,6 +141,7 @@ def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts
         if each.lost:
             _complain(made, "complete", [f"epoch {each.epoch[:8]} lacks {each.lost} of its shards"])
     made.violations += [Violation(refusal.rule, refusal.text) for refusal in refusals(facts, found)]
+    made.skipped = skips(facts, chosen) or None
     if chosen is not None:
         # What a stage looks at depends on no key and no deployment
         no_key = edge_randomness(topology, bytes(KEY_BYTES), "")

@@ -1,80 +1,20 @@
-"""What a worker does by the clock, beside folding: notice that a partition stands still, tell idle
-partitions how far event time has come, and end once nothing is left to read.
+"""What a worker does by the clock, beside folding: it tells idle partitions how far event time has
+come.
 
-Wall clock decides only when to look, to append a tick or to end; no fold sees it. Nothing here asks
-a broker or reads a clock: what they say is given.
+Wall clock decides only when to append a tick; no fold sees it. Nothing here asks a broker or reads
+a clock: what they say is given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ldp_kafka.errors import GapError
+__all__ = ["ClockTicks", "Place", "Ticks"]
 
-__all__ = ["ClockTicks", "Place", "Quiet", "Stall", "Ticks"]
-
-STALL = 60.0  # seconds for which messages may wait without one being delivered
 HEAR = 5.0  # seconds at least between two looks at what other workers have kept
 
 Place = tuple[str, int]
 """Topic and partition."""
-
-
-class Stall:
-    """Partitions that stand still: messages wait in them, and none is delivered."""
-
-    def __init__(self, seconds: float = STALL) -> None:
-        self._seconds = seconds
-        self._delivered: dict[Place, float] = {}
-
-    def delivered(self, place: Place, now: float) -> None:
-        """Note that a message has come."""
-        self._delivered[place] = now
-
-    def look(self, lag: Mapping[Place, int], busy: Collection[Place], now: float) -> None:
-        """GapError where a partition has stood still for too long.
-
-        Parameters
-        ----------
-        lag : messages of each partition that are not acknowledged
-        busy : partitions of which messages are in our hands: they are not acknowledged yet
-        """
-        waiting = {place for place, count in lag.items() if count and place not in busy}
-        self._delivered = {
-            place: self._delivered.get(place, now) if place in waiting else now for place in lag
-        }
-        for place, since in self._delivered.items():
-            if now - since > self._seconds:
-                topic, number = place
-                raise GapError(
-                    f"{topic} partition {number}: {lag[place]} messages wait, but none was"
-                    f" delivered for {self._seconds:g} s; a new assignment will bring them"
-                )
-
-
-class Quiet:
-    """How long there has been nothing left to read.
-
-    Parameters
-    ----------
-    seconds : after which the worker is to end; None: never
-    """
-
-    def __init__(self, seconds: float | None, now: float) -> None:
-        self.seconds = seconds
-        self._since = now
-
-    def look(self, lag: int | None, now: float) -> bool:
-        """Whether it is time to end.
-
-        Parameters
-        ----------
-        lag : messages that are not acknowledged; None: no partition is assigned
-        """
-        if lag is None or lag:
-            self._since = now
-            return False
-        return self.seconds is not None and now - self._since >= self.seconds
 
 
 class ClockTicks:

@@ -36,6 +36,9 @@ class PartitionOffsets(NamedTuple):
     """The log end offset: one after the last record."""
     begun: bool
     """Whether ``committed`` is where the group was told to begin, before anything was folded."""
+    skipped: int | None = None
+    """Where the group was told to leave out what lies before ``committed`` (``ldp-kafka state
+    skip``): the first offset that it leaves out."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,10 @@ class Facts:
     """Of the topic, as the topology says."""
     partitions_found: int = 1
     """Of the topic, as the broker says."""
+    hole: int | None = None
+    """An offset of which the log has no record, where it must have all; None: none is known."""
+    replaced: bool = False
+    """Whether the raw topic was made anew since the worker has begun."""
 
     @property
     def where(self) -> str:
@@ -76,17 +83,18 @@ class Facts:
         """The last offset that the group has acknowledged; None if none: where the group was only
         told to begin, it has acknowledged nothing.
         """
-        committed, _, _, begun = self.position
-        if committed is None or begun or committed <= (1 if self.header else 0):
+        committed, _, _, begun, skipped = self.position
+        done = committed if skipped is None else skipped
+        if done is None or begun or done <= (1 if self.header else 0):
             return None
-        return committed - 1
+        return done - 1
 
     @property
     def next_offset(self) -> int:
         """The offset from which the group reads on. If ``begun``, records before the log's start
         offset may have expired: they came before the topology's first start, and are no loss.
         """
-        committed, start, _, begun = self.position
+        committed, start, _, begun, _ = self.position
         if committed is None:
             return start
         return max(start, committed) if begun else committed
@@ -148,6 +156,8 @@ class Rule(NamedTuple):
     """What is wrong; ``case`` and ``facts`` are put in."""
     way_out: str
     """What to do; the same are put in."""
+    wrong: bool = False
+    """Whether it is the topology that has to be changed: no ConfigurationError else."""
 
     def says(self, case: Case) -> tuple[str, str]:
         """The error and the way out."""
@@ -158,7 +168,15 @@ class Rule(NamedTuple):
 
 
 SHOWS = "`ldp-kafka state inspect` shows what the state has"
+SKIP = (
+    "the edge goes on behind the gap with `ldp-kafka state skip`, where its state has all that was"
+    " reported"
+)
 NEW_NAME = f"give the topology a new name ({SHOWS})"
+GAPS = (
+    "set input.gaps: allow, which goes on without what is not there; where the topic is compacted,"
+    " input.relay: true as well"
+)
 _OTHER = "the state was written under another {}"
 
 
@@ -172,13 +190,13 @@ def _older_than_acknowledged(case: Case) -> bool:
 
 
 def _expired_unread(case: Case) -> bool:
-    committed, start, _, begun = case.facts.position
+    committed, start, _, begun, _ = case.facts.position
     return committed is not None and start > committed and not begun
 
 
 def _expired_behind_state(case: Case) -> bool:
-    committed, start, _, _ = case.facts.position
-    if start <= case.needed:
+    committed, start, _, _, skipped = case.facts.position
+    if start <= case.needed or (skipped is not None and skipped <= case.needed):
         return False
     return case.offset >= 0 or (committed != start and case.facts.folded_before)
 
@@ -192,12 +210,21 @@ RULES: dict[str, Rule] = {
         "give the topology a new name, with input.partitions: {facts.partitions_found} (its budgets"
         " are new: an edge file, edge.budget_file, adds up both)",
     ),
+    "gaps": Rule(
+        "every offset of the raw topic has its record, or the topology says input.gaps: allow",
+        lambda case: case.facts.hole is not None,
+        "no record is at offset {facts.hole}: the topic is written by transactions, whose ends have"
+        " offsets and are not read, or it is compacted; such an offset cannot be told from a record"
+        " that is lost",
+        GAPS,
+        wrong=True,
+    ),
     "unread": Rule(
         "no record expired before the group has read it",
         _expired_unread,
         "the log begins at offset {facts.position.start}, after the committed"
         " {facts.position.committed}: records were lost before they were read",
-        NEW_NAME,
+        f"{SKIP}: else {NEW_NAME}",
     ),
     "readable": Rule(
         "every record of the state can be read",
@@ -252,7 +279,7 @@ RULES: dict[str, Rule] = {
     ),
     "deployment": Rule(
         "the state was written for this raw topic, and no other of its name",
-        lambda case: case.other("deployment"),
+        lambda case: case.facts.replaced or case.other("deployment"),
         f"{_OTHER.format('deployment')}: the raw topic was made anew, or edge.deployment changed;"
         " values that come again would be drawn again",
         "give the topology a new name (its budgets are new: an edge file, edge.budget_file, adds up"
@@ -276,7 +303,7 @@ RULES: dict[str, Rule] = {
         "the log has all that follows the state",
         _expired_behind_state,
         "the log begins at offset {facts.position.start}, but no state has what was before it",
-        f"bring the changelog back, or {NEW_NAME}",
+        f"bring the changelog back; {SKIP}: else {NEW_NAME}",
     ),
 }
 """By name, in the order in which they are looked at."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, latest
 from ldp_kafka.runtime.recovery.rules import (
@@ -28,11 +28,15 @@ __all__ = [
     "PartitionOffsets",
     "Refusal",
     "Start",
+    "check_deployment",
     "check_newest",
     "check_partitions",
     "decide",
+    "no_record",
     "refusals",
     "rewound",
+    "skipped",
+    "skips",
 ]
 
 
@@ -51,6 +55,8 @@ class Start(NamedTuple):
     delivered is of an earlier assignment, and ignored."""
     obsolete: Sequence[str]
     """Keys of the table that go once the new epoch has written its first checkpoint."""
+    skipped: Sequence[Sequence[int]] = ()
+    """See `skips`."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,9 @@ class Refusal:
     def __str__(self) -> str:
         return f"{self.where}: {self.text}; {self.way_out}"
 
-    def exception(self) -> StateError:
+    def exception(self) -> ConfigurationError | StateError:
         """It, to be raised."""
-        return StateError(str(self))
+        return (ConfigurationError if RULES[self.rule].wrong else StateError)(str(self))
 
 
 def decide(facts: Facts, found: Sequence[Checkpoint]) -> Start | Refusal:
@@ -95,7 +101,17 @@ def decide(facts: Facts, found: Sequence[Checkpoint]) -> Start | Refusal:
         facts.gaps,
         facts.gaps and facts.first is not None,
         [key for each in found for key in each.keys],
+        skips(facts, latest(found)),
     )
+
+
+def skips(facts: Facts, chosen: Checkpoint | None) -> list[list[int]]:
+    """The first and the last offset of each gap that a partition's state was told to leave out."""
+    committed, skipped = facts.position.committed, facts.position.skipped
+    found = [] if chosen is None else list(chosen.meta.get("skipped", []))
+    if committed is None or skipped is None or (chosen is not None and chosen.offset >= committed):
+        return found
+    return [*found, [skipped, committed - 1]]
 
 
 def refusals(
@@ -138,9 +154,53 @@ def check_partitions(topic: str, expected: int, found: int) -> None:
         raise refusal.exception()
 
 
+def check_deployment(topic: str, expected: str, found: str) -> None:
+    """StateError where a raw topic is not the one that a worker has begun with."""
+    facts = replace(_nowhere(topic, 0), replaced=expected != found)
+    for refusal in refusals(facts, [], ("deployment",)):
+        raise refusal.exception()
+
+
+def no_record(topic: str, partition: int, offset: int) -> Refusal:
+    """What to say of a raw topic without a record at this offset."""
+    [refusal] = refusals(replace(_nowhere(topic, partition), hole=offset), [], ("gaps",))
+    return refusal
+
+
 def _nowhere(topic: str, partition: int) -> Facts:
     """Of a partition of which nothing was asked."""
     return Facts(topic, partition, PartitionOffsets(None, 0, 0, begun=False), header=False)
+
+
+SKIPPABLE = frozenset({"unread", "log_start"})
+"""Rules that a gap breaks, of which the group may be told that it is one."""
+
+
+def skipped(facts: Facts, found: Sequence[Checkpoint]) -> PartitionOffsets | Refusal | None:
+    """Where a group has to go on, so that a worker can begin behind what its log has lost.
+
+    It is sound where all that was reported is in the state: users then have their ledgers and last
+    slots, and nothing of what is lost is drawn a second time. That has to be known beside.
+
+    Returns
+    -------
+    What to commit; None where nothing is lost; why not, where a worker would still be refused
+    """
+    if not refusals(facts, found, SKIPPABLE):
+        return None
+    chosen, start = latest(found), facts.position.start
+    position = facts.position._replace(committed=start, begun=True)
+    if chosen is not None:
+        position = position._replace(begun=False, skipped=chosen.offset + 1)
+    elif facts.folded_before or facts.acknowledged is not None:
+        return Refusal(
+            "complete",
+            facts.where,
+            "there is no complete state of what was reported before the gap",
+            "bring the changelog back",
+        )
+    then = decide(replace(facts, position=position), found)
+    return then if isinstance(then, Refusal) else position
 
 
 REWINDABLE = frozenset({"complete", "current"})

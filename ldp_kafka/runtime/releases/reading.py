@@ -13,7 +13,7 @@ from typing import Any
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.kafka.acls import read_login
+from ldp_kafka.runtime.kafka.client_options import read_login
 from ldp_kafka.runtime.kafka.reader import Kept, follow_records, read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.releases.choosing import Choosing

@@ -86,6 +86,8 @@ class Verdict:
     """Messages by the kind of their times, most first; none of tables."""
     looks: Looks | None
     """Of its events; None where there are none."""
+    wrong: Sequence[str] = ()
+    """Why no worker could fold where they lie."""
 
     @property
     def bad(self) -> int:
@@ -131,7 +133,8 @@ def judge(
     tally = _Tally(topology, progress or (lambda _: None))
     for part in parts:
         tally.add(part)
-    return tally.verdict(sum(part.left_out for part in parts), now_ms)
+    verdict = tally.verdict(sum(part.left_out for part in parts), now_ms)
+    return replace(verdict, wrong=[part.wrong for part in parts if part.wrong is not None])
 
 
 @dataclass

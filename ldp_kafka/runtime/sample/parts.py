@@ -23,6 +23,7 @@ class Part:
     partition : None: not known, as in a file
     table : whether a table was written as these messages: how it spells times is not theirs
     left_out : rows of a table that lack a user, a value or a time, and are no messages
+    wrong : why a worker could not fold the partition, whatever its messages are
     """
 
     messages: Sequence[Message]
@@ -30,6 +31,7 @@ class Part:
     partition: int | None = None
     table: bool = False
     left_out: int = 0
+    wrong: str | None = None
 
 
 def require_raw(topology: Topology) -> None:

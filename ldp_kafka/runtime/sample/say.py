@@ -29,6 +29,8 @@ def lines(topology: Topology, verdict: Verdict, name: str) -> Iterator[str]:
     name : of where the messages are from
     """
     yield f"{name}: {_head(verdict)}"
+    for wrong in verdict.wrong:
+        yield f"  {wrong}"
     if verdict.left_out:
         rows = _many(verdict.left_out, "row")
         yield f"  {rows} without a user, a value or a time: replay leaves such out"
@@ -208,6 +210,7 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
         "events": verdict.events,
         "others": verdict.others,
         "left_out": verdict.left_out,
+        "wrong": list(verdict.wrong),
         "bad": verdict.bad,
         "lost_share": verdict.lost_share,
         "problems": [

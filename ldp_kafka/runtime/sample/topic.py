@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.runtime.kafka.holes import UNCOMMITTED, first_hole, is_compacted
 from ldp_kafka.runtime.kafka.reader import Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.rules import GAPS
+from ldp_kafka.runtime.recovery.start import no_record
 from ldp_kafka.runtime.sample.parts import Part, require_raw
 from ldp_kafka.topology import Topology
 
@@ -57,7 +60,8 @@ def read_parts(
     Raises
     ------
     ConfigurationError : the topology has no raw topic; there is none at the broker, or no message
-        in it; it has other partitions than the topology says; the login may not read it
+        in it; it has other partitions than the topology says; it is compacted, and is not to be;
+        the login may not read it
     BrokerError : the broker did not answer, or refused
     """
     require_raw(topology)
@@ -65,19 +69,35 @@ def read_parts(
     held = spans(config, topic)
     source = topology.input
     if len(held) != source.given_partitions:
-        key = "sources" if source.rekey else "partitions"
         raise ConfigurationError(
-            f"{topic} has {len(held)} partitions, and input.{key} says"
+            f"{topic} has {len(held)} partitions, and {source.given_by} says"
             f" {source.given_partitions}: set it to {len(held)}"
         )
+    if not (source.relay and source.gaps == "allow") and is_compacted(config, topic):
+        raise ConfigurationError(f"{topic} is compacted: {GAPS}")
+    if source.gaps != "allow":
+        config |= UNCOMMITTED  # as its workers read it
     wanted = newest(held, number)
     found = _read(config, topic, wanted, patience, progress)
     if not any(found.values()):
         raise ConfigurationError(f"{topic} holds no message: there is none to try")
     return [
-        Part(messages, partial("partition {} offset {}".format, partition), partition)
+        Part(
+            messages,
+            partial("partition {} offset {}".format, partition),
+            partition,
+            wrong=_wrong(topology, partition, messages, wanted[partition][1]),
+        )
         for partition, messages in sorted(found.items())
     ]
+
+
+def _wrong(topology: Topology, partition: int, messages: Sequence[Message], end: int) -> str | None:
+    """What transactions and compaction have left in a partition, where nothing may be missing."""
+    if topology.input.gaps == "allow":
+        return None
+    hole = first_hole([each.offset for each in messages], end)
+    return None if hole is None else str(no_record(topology.input.topic, partition, hole))
 
 
 def _read(

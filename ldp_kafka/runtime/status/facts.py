@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.stages.slot_sums import SecondReports
 from ldp_kafka.runtime.status.closing import Closing
 
-__all__ = ["Facts", "Group", "InputPartition", "Lag", "Letters", "Releases", "Side", "TopicState"]
+__all__ = [
+    "Facts",
+    "Group",
+    "InputPartition",
+    "Lag",
+    "Letters",
+    "OpenTransaction",
+    "Releases",
+    "Side",
+    "TopicState",
+]
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,8 @@ class TopicState:
     """That it has; None where there is no such topic, or this login may not know of it."""
     ours: bool = True
     """Whether we make it."""
+    key: str = "input.partitions"
+    """Of the topology, that says how many partitions it must have."""
 
     @property
     def fits(self) -> bool:
@@ -138,6 +150,20 @@ class InputPartition:
         return max(known + ([] if self.closed is None else [self.closed]), default=None)
 
 
+class OpenTransaction(NamedTuple):
+    """A transaction that has not ended: who reads what is committed is given nothing behind its
+    first record.
+    """
+
+    partition: int
+    offset: int
+    """Of its first record."""
+    behind: int
+    """Offsets from there to the end."""
+    since: int
+    """When its first record was written, by its own timestamp (milliseconds); -1: not known."""
+
+
 @dataclass(frozen=True)
 class Letters:
     """A topic of dead letters."""
@@ -215,6 +241,12 @@ class Facts:
     """The slot of the time at which it was asked, where events have such times."""
     max_ahead_ms: int = 0
     """How far an event may be ahead of its record's timestamp."""
+    hole: tuple[int, int] | None = None
+    """A partition of ``given`` and an offset of it that holds no record, where all must."""
+    compacted: bool = False
+    """Whether ``given`` is compacted, where it must not be."""
+    open: tuple[OpenTransaction, ...] = ()
+    """Of ``given``, where what is committed alone is read."""
     split: int = 0
     """Users of the events read who are in several partitions."""
     second: SecondReports = field(default_factory=SecondReports)
@@ -262,6 +294,9 @@ class Facts:
                 "through": self.through,
                 "why": self.input_why,
                 "split": self.split,
+                "hole": self.hole,
+                "compacted": self.compacted,
+                "open_transactions": [each._asdict() for each in self.open],
                 "partitions": [
                     {**asdict(each), "through": each.through(self.closing)} for each in self.input
                 ],

@@ -37,6 +37,7 @@ from ldp_kafka.runtime.status.facts import (
     Side,
     TopicState,
 )
+from ldp_kafka.runtime.status.foreign import look_at
 from ldp_kafka.runtime.status.sample import (
     closed_by_reports,
     latest_release,
@@ -101,6 +102,7 @@ def read_facts(
                 each.partitions,
                 asked[each.side].partitions.get(each.name),
                 each.ours,
+                topology.input.given_by if each == flow.given else "input.partitions",
             )
             for each in flow.topics
             if asked[each.side].side.answers
@@ -115,7 +117,7 @@ def read_facts(
         max_ahead_ms=topology.input.max_ahead_ms,
     )
     look = _Look(topology, asked, timeout)
-    facts = look.input(facts)
+    facts = look.given(look.input(facts))
     facts = replace(facts, groups=tuple(look.groups()))
     facts = replace(facts, second=look.second_reports())
     return replace(facts, releases=look.releases(), letters=tuple(look.letters()))
@@ -171,7 +173,7 @@ class _Look:
     def _extents(self, topic: Topic) -> dict[int, tuple[int, int]]:
         config = self._config(topic)
         partitions = range(self._asked[topic.side].partitions[topic.name])
-        return admin.extents(config, topic.name, partitions, timeout=self._timeout)
+        return admin.extents(config, topic.name, partitions, stable=True, timeout=self._timeout)
 
     def input(self, facts: Facts) -> Facts:
         """With how far each partition of the input is."""
@@ -193,6 +195,17 @@ class _Look:
         every = tuple(found[number] for number in sorted(found))
         split = in_several(users.values())
         return replace(facts, input=every, input_why=why, given_messages=given, split=split)
+
+    def given(self, facts: Facts) -> Facts:
+        """With what is to be said of a topic that others write."""
+        given = self._topology.flow.given
+        if given is None:
+            return facts
+        ends, _ = _try(self._extents, given)
+        if ends is None:
+            return facts
+        found, _ = _try(look_at, facts, self._topology, self._config(given), ends)
+        return facts if found is None else found
 
     def _input(self, log: Topic, users: dict[int, set[str]]) -> dict[int, InputPartition]:
         """What the ends of the log say; ``users`` takes in the ids of each partition's events."""

@@ -10,7 +10,13 @@ from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.status.closing import ALL, NONE
 from ldp_kafka.runtime.status.facts import Facts, InputPartition
 from ldp_kafka.runtime.status.words import slot_name, some
-from ldp_kafka.runtime.status.wrong import fast_clock, in_several_partitions, twice
+from ldp_kafka.runtime.status.wrong import (
+    fast_clock,
+    in_several_partitions,
+    lacks_offsets,
+    open_transaction,
+    twice,
+)
 
 __all__ = ["BROKEN", "RULES", "RUNS", "WAITS", "Verdict", "waits_for"]
 
@@ -61,7 +67,7 @@ def _partitions(facts: Facts) -> str | None:
         if not each.fits:
             return (
                 f"waits for topic {each.name} as it must be: with {each.partitions} partitions, and"
-                f" it has {each.found} (input.partitions)"
+                f" it has {each.found} ({each.key})"
             )
     return None
 
@@ -198,12 +204,14 @@ RULES: dict[str, tuple[str, Callable[[Facts], str | None]]] = {
     "brokers": (BROKEN, _brokers),
     "topics": (BROKEN, _topics),
     "partitions": (BROKEN, _partitions),
+    "gaps": (BROKEN, lacks_offsets),
     "workers": (BROKEN, _workers),
     "empty": (WAITS, _empty),
     "dead_letters": (BROKEN, _letters),
     "clock": (BROKEN, fast_clock),
     "split": (BROKEN, in_several_partitions),
     "second_reports": (BROKEN, twice),
+    "transaction": (WAITS, open_transaction),
     "current": (RUNS, _current),
     "behind": (WAITS, _behind),
     "idle": (WAITS, _idle),
@@ -265,6 +273,8 @@ def _come_to(facts: Facts, partition: InputPartition) -> str:
         return f"its slots are closed through {_slot(facts, partition.closed)}"
     if partition.messages is None:
         return "nothing is known of it here"
+    if partition.events:  # which do not say so where ticks alone do
+        return "its last messages do not say how far it is"
     return "it has no event" if partition.messages else "it is empty"
 
 

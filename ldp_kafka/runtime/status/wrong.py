@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from ldp_kafka.accounting.words import span
+from ldp_kafka.accounting.words import moment, span
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime import partitioning
+from ldp_kafka.runtime.recovery.rules import GAPS
+from ldp_kafka.runtime.recovery.start import no_record
 from ldp_kafka.runtime.stages import clocks
 from ldp_kafka.runtime.status.facts import Facts
 from ldp_kafka.runtime.status.words import slot_name, some
 
-__all__ = ["fast_clock", "in_several_partitions", "twice"]
+__all__ = ["fast_clock", "in_several_partitions", "lacks_offsets", "open_transaction", "twice"]
+
+
+def lacks_offsets(facts: Facts) -> str | None:
+    """That the topic has offsets without records, or soon will; None where it has not, or where the
+    topology allows it.
+    """
+    if facts.compacted:
+        return f"{facts.given} is compacted: {GAPS}"
+    return None if facts.hole is None else str(no_record(facts.given, *facts.hole))
+
+
+def open_transaction(facts: Facts) -> str | None:
+    """That one keeps from readers what comes behind it; None where none does."""
+    if not facts.open:
+        return None
+    first = facts.open[0]
+    also = f" (also in partition {some(str(o.partition) for o in facts.open[1:])})"
+    since = "" if first.since < 0 else f" since {moment(first.since - first.since % 1000)}"
+    return (
+        f"waits for a transaction that is open{since}, in partition {first.partition} of"
+        f" {facts.given} at offset {first.offset}{also * (len(facts.open) > 1)}: nothing behind it"
+        f" is given to readers, {first.behind:,} offsets by now. Its producer has to end it, or the"
+        " broker does after transaction.timeout.ms (`kafka-transactions.sh find-hanging` finds one"
+        " that nobody ends)"
+    )
 
 
 def fast_clock(facts: Facts) -> str | None:

@@ -8,7 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.kafka.changelog import key_bytes
+from ldp_kafka.runtime.kafka.deployment import RawTopic
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import PART, Epoch, Limits
@@ -18,7 +21,8 @@ from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.threads import answered
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Agent", "Changelog", "Host"]
@@ -40,49 +44,27 @@ class Host(Protocol):
     app: Any
     limits: Limits
     diary: Diary
+    health: Health
+    brokers: BrokerHealth
+    offsets: GroupOffsets
+    producers: Producers
+    raw: RawTopic
 
     @property
     def open(self) -> bool:
         """Whether brokers are there, and take what is folded."""
 
-    def clock(self) -> float:
-        """Seconds in which brokers were there."""
-
-    def ask(self, about: str, question: Callable[[], Any]) -> Any:
-        """Ask a broker; blocking. UnansweredError where it does not answer."""
-
-    def forget(self, about: str) -> None:
-        """What was asked is not wanted any more."""
-
-    async def put(self, record: TableRecord) -> None:
-        """Write a record of a changelog; returns when it has arrived."""
-
     def assigned(self) -> set[Place]:
         """The partitions that this worker has of the topics that its agents fold."""
-
-    def delivered(self, place: Place) -> None:
-        """A message has come."""
-
-    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
-        """Of one partition, as the brokers say."""
-
-    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
-        """What the changelog holds at the broker, now."""
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
         """Hand over what a fold gave, and count it."""
 
-    def mark(self) -> Any:
-        """What has been handed over so far."""
-
-    async def flush(self, mark: Any) -> None:
-        """Wait until it has arrived."""
+    def check_offset(self, spec: Spec, partition: int, offset: int) -> None:
+        """See that the log has a record there, where it must have all."""
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
         """Count a snapshot."""
-
-    def poll(self) -> None:
-        """Serve delivery reports."""
 
     def revoked(self) -> None:
         """Count a rebalance."""
@@ -107,7 +89,9 @@ class Changelog:
         """Write one record, None to delete it. BrokerError where brokers that are there do not
         take it.
         """
-        await self._host.put(TableRecord(self._topic, self._partition, key_bytes(key), value))
+        await self._host.producers.put(
+            TableRecord(self._topic, self._partition, key_bytes(key), value)
+        )
         if self._rebalance != self._host.app.rebalancing_count:
             return
         if value is None:
@@ -177,7 +161,7 @@ class Agent:
         place = self.spec.topic, partition
         if self._over:
             return  # whoever has the partition next reads it
-        self.host.delivered(place)
+        self.host.health.delivered(place)
         epoch = self.epochs.get(partition)
         if epoch is None and (epoch := await self._begun(partition)) is None:
             return
@@ -189,7 +173,9 @@ class Agent:
             await self._open()
             if self._over or self.epochs.get(partition) is not epoch:
                 return  # a leftover by now
-            self.host.delivered(place)  # each piece: on a busy machine a chunk takes a minute
+            self.host.health.delivered(
+                place
+            )  # each piece: on a busy machine a chunk takes a minute
             end = start + min(len(messages) - start, int(epoch.run))
             epoch.take_run(messages[start:end], event if end == len(messages) else PART)
             start = end
@@ -225,7 +211,7 @@ class Agent:
         StateError, BrokerError : it may not begin
         """
         stage, since = self.stage(partition), time.monotonic()
-        facts = partial(self.host.facts, self.spec, partition, stage)
+        facts = partial(self._facts, partition, stage)
         rebalance = self.host.app.rebalancing_count
 
         def ours() -> bool:
@@ -233,16 +219,17 @@ class Agent:
             place = self.spec.topic, partition
             return rebalance == self.host.app.rebalancing_count and place in self.host.assigned()
 
-        found = await answered(
-            self.host, f"where {self.spec.topic} {partition} stands", facts, ours
+        found = await self.host.brokers.answered(
+            f"where {self.spec.topic} {partition} stands", facts, ours
         )
         if found is None:
             return None
         try:
             made = self.begin(stage, found, _needed)
         except _NeededError:
-            whole = partial(self.host.changelog, self.spec)
-            held = await answered(self.host, f"the changelog of {self.spec.name}", whole, ours)
+            whole = partial(self.host.offsets.table, self.spec)
+            what = f"the changelog of {self.spec.name}"
+            held = await self.host.brokers.answered(what, whole, ours)
             if held is None:
                 return None
             made = self.begin(stage, found, lambda: held)
@@ -250,6 +237,11 @@ class Agent:
         self.host.diary.recovered(self.spec.topic, partition, users, made.offset, seconds)
         self.epochs[partition] = made
         return made
+
+    def _facts(self, partition: int, stage: Stage[Any]) -> Facts:
+        if self.spec.raw:
+            self.host.raw.check()
+        return read_facts(self.host.offsets, self.spec, partition, stage)
 
     def begin(
         self, stage: Stage[Any], facts: Facts, changelog: Callable[[], Mapping[str, bytes]]
@@ -265,7 +257,7 @@ class Agent:
             output=self,
             acknowledge=self.host.app.consumer.acknowledge,
             clock=time.monotonic,
-            patience=self.host.clock,
+            patience=self.host.brokers.clock,
             limits=self.host.limits,
         )
 
@@ -274,10 +266,13 @@ class Agent:
         self.host.send(partition, folded, seconds)
 
     def mark(self) -> Any:
-        return self.host.mark()
+        return self.host.producers.mark()
 
     async def flush(self, mark: Any) -> None:
-        await self.host.flush(mark)
+        await self.host.producers.flush(mark)
+        if self.spec.raw:  # nothing is acknowledged of a topic that took the other's place
+            about = "the id of the raw topic"
+            await self.host.brokers.answered(about, self.host.raw.check, lambda: True)
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
         self.host.saved(snapshot, seconds)
@@ -310,18 +305,26 @@ class Agent:
         await self._or_end(self._keep())
 
     async def _keep(self) -> None:
-        self.host.poll()
+        self.host.producers.poll()
         for epoch in list(self.epochs.values()):
             if self._over:
                 return
             if epoch.ended:  # while another one was waited for
                 continue
             if (missing := epoch.check()) is not None:
-                where = self.spec.topic, epoch.partition, missing
-                self.host.diary.read_again(*where)
-                await self.host.app.consumer.read_again(*where)
+                await self._read_again(epoch, missing)
             if epoch.overdue and self.host.open:
                 await epoch.save()
+
+    async def _read_again(self, epoch: Epoch[Any], offset: int) -> None:
+        """Read on from an offset that did not come, if the broker has it at all."""
+        where = self.spec.topic, epoch.partition, offset
+        about = "{} partition {}: offset {}".format(*where)
+        look = partial(self.host.check_offset, self.spec, *where[1:])
+        await self.host.brokers.answered(about, look, lambda: not epoch.ended)
+        if not epoch.ended:
+            self.host.diary.read_again(*where)
+            await self.host.app.consumer.read_again(*where)
 
     async def down(self, _: Any, **__: Any) -> None:
         """The end in order: wait for snapshots that are being written, then save all the rest.

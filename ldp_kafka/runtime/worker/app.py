@@ -17,38 +17,37 @@ from typing import Any
 
 import uvloop
 
-from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.copying import Copying
-from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.kafka.deployment import RawTopic
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
+from ldp_kafka.runtime.kafka.holes import check_ends, check_offset
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
-from ldp_kafka.runtime.log import Output, Stage, TableRecord
+from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
-from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
-from ldp_kafka.runtime.worker.backlog import Backlog
+from ldp_kafka.runtime.worker.certificates import Certificates
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
-from ldp_kafka.runtime.worker.garbage import look_seldom
-from ldp_kafka.runtime.worker.probes import Assignment, Probes
-from ldp_kafka.runtime.worker.process import GOODBYE, Process, passing
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import GOODBYE, Assignment
+from ldp_kafka.runtime.worker.process import Process, look_seldom, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.signals import ignored
-from ldp_kafka.runtime.worker.threads import answered
 from ldp_kafka.runtime.worker.transport.app import App
 from ldp_kafka.runtime.worker.transport.messages import MOST
-from ldp_kafka.runtime.worker.watch import Watch, idle_after
+from ldp_kafka.runtime.worker.watch import Backlog, Watch, idle_after
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import COLLECTOR, EDGE
 from ldp_kafka.topology.roles import Agent as Spec
@@ -69,10 +68,10 @@ class Worker:
         metrics: Metrics,
         noise: EdgeNoise | None,
         until_idle: float | None,
-        probes: Probes | None = None,
+        health: Health | None = None,
     ) -> None:
         self.topology, self.role, self.metrics = topology, topology.role(role), metrics
-        self.probes = Probes() if probes is None else probes
+        self.health = Health() if health is None else health
         side = sides[self.role.side]
         runtime = topology.runtime
         self.limits = Limits(
@@ -86,17 +85,20 @@ class Worker:
         specs = self.role.agents
         self.app = self._faust(side, specs)
         own, collector = side.asking, sides[COLLECTOR].asking
-        self.offsets = GroupOffsets(topology, role, specs, own, collector)
+        self.own, self.offsets = own, GroupOffsets(topology, role, specs, own, collector)
+        began = "" if noise is None else noise.deployment
+        self.raw = RawTopic(topology, own, began)
         self.diary = Diary(topology.name, role)
-        self.presence = Presence(
+        self.brokers = self.health.brokers = BrokerHealth(
             self.offsets.routine(),
             gone=self.gone,
-            back=self.back,
-            given_up=end,
-            renew=self.offsets.renew,
+            back=self.diary.back,
+            renew=self.renew,
             shown=metrics.outage,
         )
-        self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
+        self.certificates = Certificates(configs.values())
+        self.app.failing = self.failing
+        self.producers = Producers(configs, self.role.topics(), self.offsets, self.brokers)
         self.app.given = self.given
         self.app.tables.read = self.read
         self.app.ready = lambda: self.diary.ready(sum(len(a.table.data) for a in self.agents))
@@ -120,22 +122,21 @@ class Worker:
             self.producers.send,
             idle_ms=topology.input.idle_ms,
             clock_ms=topology.input.slot_ms if topology.input.clock else None,
-            until_idle=until_idle,
-            stop=self.stop,
             recovering=lambda: self.app.tables.stands is Assignment.RECOVERING,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
-            looked=self.probes.looked,
-            presence=self.presence,
+            health=self.health,
             diary=self.diary,
+            raw=self.raw,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
         self.releases = topology.releases_topic in written and not topology.curated
         """Whether releases of a crowd are among what it writes."""
         self.copying = tuple(self._copying(sides))
-        self.last_saved = 0.0
-        self.probes.assignment = lambda: self.app.tables.stands
-        self.probes.partitions = lambda: len(self.assigned())
-        self.backlog = Backlog(self.offsets, self.holds, metrics, self.presence)
+        self.health.assignment = lambda: self.app.tables.stands
+        self.health.partitions = lambda: len(self.assigned())
+        self.health.until_idle, self.health.stop = until_idle, self.stop
+        self.health.reading(None)
+        self.backlog = Backlog(self.offsets, self.holds, metrics, self.brokers)
         self.app.timer(1.0)(self.watch.look)
 
     def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:
@@ -143,9 +144,15 @@ class Worker:
         topology, metrics = self.topology, self.metrics
         if (relay := self.role.relay) is not None:
             edge, collector = sides[EDGE].config, sides[COLLECTOR].config
-            shown = metrics.relay
             yield Relayer(
-                topology, relay, edge, collector, counted=metrics.add, shown=shown, failed=end
+                topology,
+                relay,
+                edge,
+                collector,
+                raw=self.raw,
+                counted=metrics.add,
+                shown=metrics.relay,
+                failed=end,
             )
         if (forward := self.role.forward) is not None:
             edge, collector = sides[EDGE].config, sides[COLLECTOR].config
@@ -173,27 +180,34 @@ class Worker:
             env={},
         )
 
+    def failing(self) -> None:
+        """A connection fails: end the process where new clients would have other certificates."""
+        try:
+            self.certificates.check()
+        except BrokerError as error:
+            end(error)
+
+    def renew(self) -> None:
+        """Ask by new clients: those that ask have not been answered for long."""
+        self.failing()
+        self.offsets.renew()
+
     def gone(self, reason: str) -> None:
         """An outage begins."""
-        self.probes.silent()
+        self.failing()
         self.diary.away(reason)
-
-    def back(self) -> None:
-        """It is over."""
-        self.probes.answered()
-        self.diary.back()
 
     def given(self, assigned: Collection[Any]) -> None:
         """Partitions were assigned, of its logs and of its tables."""
         folded = self.app.folded
-        self.probes.assigned()
+        self.health.assigned()
         self.diary.assigned((at.topic, at.partition) for at in assigned if at.topic in folded)
 
     async def read(self, table: str, begins: Mapping[int, int], wanted: Callable[[], bool]) -> Any:
         """See `transport.tables.Tables.read`."""
         [spec] = [spec for spec in self.role.agents if spec.name == table]
         since = partial(self.offsets.since, spec, begins)
-        return await answered(self.presence, f"the state of {table}", since, wanted)
+        return await self.brokers.answered(f"the state of {table}", since, wanted)
 
     def lost(self) -> None:
         """While it ends, its partitions are given out anew."""
@@ -213,14 +227,9 @@ class Worker:
         stands = self.app.tables.stands
         return self.assigned() if stands in (Assignment.RECOVERING, Assignment.RECOVERED) else set()
 
-    def delivered(self, place: Place) -> None:
-        self.watch.delivered(place)
-
-    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
-        return read_facts(self.offsets, spec, partition, stage)
-
-    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
-        return self.offsets.table(spec)
+    def check_offset(self, spec: Spec, partition: int, offset: int) -> None:
+        if spec.raw and self.role.relay is None:  # of our own log a record may only be late
+            check_offset(self.own, spec.topic, partition, offset)
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
         begin = time.monotonic()
@@ -241,64 +250,47 @@ class Worker:
                 late = lag(self.topology, release["slot"])
                 self.metrics.release(release["reports"], release["standard_error"], late)
 
-    def mark(self) -> Any:
-        return self.producers.mark()
-
-    async def flush(self, mark: Any) -> None:
-        await self.producers.flush(mark)
-
-    async def put(self, record: TableRecord) -> None:
-        await self.producers.put(record)
-
     @property
     def open(self) -> bool:
-        return self.presence.here and self.producers.room
-
-    def clock(self) -> float:
-        return self.presence.clock()
-
-    def ask(self, about: str, question: Callable[[], Any]) -> Any:
-        return self.presence.ask(about, question)
-
-    def forget(self, about: str) -> None:
-        self.presence.forget(about)
+        return self.brokers.here and self.producers.room
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
-        self.last_saved = time.monotonic()
+        self.health.saved()
         self.metrics.snapshot(seconds, snapshot.bytes)
 
-    def poll(self) -> None:
-        self.producers.poll()
-
     def revoked(self) -> None:
-        self.probes.revoked()
+        self.health.revoked()
         self.diary.revoked()
         self.metrics.revoked()
 
     # the process
 
     def check(self) -> None:
-        """That what earlier workers have kept is this topology's, this deployment's and this key's:
-        said now, and not when the first message comes.
+        """That what earlier workers have kept is this topology's, this deployment's and this key's,
+        and that the raw topic is one that can be folded: said now, and not when the first message
+        comes.
 
         Raises
         ------
         StateError : it is another's
+        ConfigurationError : the raw topic has offsets without records, and must have none
         BrokerError : a broker did not answer
         """
         for agent in self.agents:
             spec = agent.spec
             newest = self.offsets.newest(spec, range(spec.partitions), None)
             check_newest(spec.topic, agent.stage(0), newest)
+        if self.role.needs_key and self.topology.input.gaps != "allow":
+            check_ends(self.own, self.topology.input.topic)
 
-    async def stop(self) -> None:
-        """End in order, since nothing is left to read; writes nothing for it."""
-        self.reason = "nothing was left to read"
+    async def stop(self, reason: str) -> None:
+        """End in order, for this reason; writes nothing for it."""
+        self.reason = reason
         await self.process.stop()
 
     def told_to_end(self) -> None:
         """The probes say so, and what copies ends."""
-        self.probes.ending()
+        self.health.ending()
         self.stop_copying()
 
     def stop_copying(self) -> None:
@@ -308,10 +300,11 @@ class Worker:
 
     def main(self) -> int:
         """Run until told to stop; the exit code."""
-        self.presence.start()
+        self.brokers.start()
+        self.health.start()
         while True:
             try:
-                self.presence.ask("what earlier workers have kept", self.check)
+                self.brokers.ask("what earlier workers have kept", self.check)
             except UnansweredError:  # it has answered when this process began
                 time.sleep(1)
             except LdpKafkaError as error:
@@ -330,9 +323,8 @@ class Worker:
         self.process = Process(self.app, quiet=True, redirect_stdouts=False, override_logging=False)
         self.process.spinner = None  # it would hide the cursor
         logs.hush()
-        self.process.saved = lambda: self.last_saved
-        self.process.begun = self.probes.beat
-        self.process.ending = self.told_to_end
+        self.process.begun, self.process.ending = self.health.beat, self.told_to_end
+        self.health.finished = lambda: self.process.finished
         self.backlog.start()
         for each in self.copying:
             each.start()
@@ -356,7 +348,7 @@ class Worker:
             until = time.monotonic() + GOODBYE
             for each in self.copying:
                 each.join(max(0.0, until - time.monotonic()))
-            self.process.left()
+            self.health.left()
         return 0
 
 
@@ -373,7 +365,7 @@ def work(
     *,
     noise: EdgeNoise | None,
     until_idle: float | None = None,
-    probes: Probes | None = None,
+    health: Health | None = None,
 ) -> int:
     """Run one role of a topology in this process until SIGTERM or SIGINT; returns its exit code.
 
@@ -384,9 +376,9 @@ def work(
         cluster
     noise : of the edge's key (`keys.edge_randomness`), for a role that needs it
     until_idle : seconds without anything to read after which it ends by itself
-    probes : are told how it stands
+    health : is told how it stands
     """
     try:
-        return Worker(topology, role, sides, metrics, noise, until_idle, probes).main()
+        return Worker(topology, role, sides, metrics, noise, until_idle, health).main()
     finally:
         sys.stdout.flush()

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord
 from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.threads import in_thread
 from ldp_kafka.topology.roles import Topic
 
 __all__ = ["WAIT", "Producers"]
@@ -31,7 +30,7 @@ class Producers:
     configs : of a confluent-kafka client, by side; one object where two sides are one cluster
     topics : that are written to
     offsets : asks the brokers about them
-    presence : whether the brokers are there
+    brokers : whether the brokers are there
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class Producers:
         configs: Mapping[str, Mapping[str, Any]],
         topics: Sequence[Topic],
         offsets: GroupOffsets,
-        presence: Presence,
+        brokers: BrokerHealth,
     ) -> None:
         of_config: dict[int, OrderedProducer] = {}
         for config in configs.values():
@@ -50,7 +49,7 @@ class Producers:
         self._box = {
             name: of_config[id(configs[topic.side])] for name, topic in self._topics.items()
         }
-        self._offsets, self._presence = offsets, presence
+        self._offsets, self._brokers = offsets, brokers
         self._timer: asyncio.TimerHandle | None = None
 
     def send(self, records: Sequence[Record | PlainRecords]) -> None:
@@ -103,7 +102,7 @@ class Producers:
     async def _arrive(self, box: OrderedProducer, mark: Mapping[tuple[str, int], int]) -> None:
         asked: set[str] = set()
         try:
-            while not await box.flush(mark, WAIT, self._presence.clock):
+            while not await box.flush(mark, WAIT, self._brokers.clock):
                 late = sorted({topic for topic, _ in box.late(mark)})
                 # brokers are there, but not those that a partition needs: then it is an outage, too
                 try:
@@ -112,7 +111,7 @@ class Producers:
                         about = f"the replicas of {topic}"
                         asked.add(about)
                         ask = partial(self._offsets.led, self._topics[topic], in_sync=numbers)
-                        await in_thread(partial(self._presence.ask, about, ask))
+                        await asyncio.to_thread(self._brokers.ask, about, ask)
                 except UnansweredError:
                     continue
                 raise BrokerError(
@@ -121,7 +120,7 @@ class Producers:
                 )
         finally:
             for about in asked:
-                self._presence.forget(about)
+                self._brokers.forget(about)
 
     def poll(self) -> None:
         """Serve delivery reports."""

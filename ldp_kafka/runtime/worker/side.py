@@ -12,7 +12,7 @@ from ldp_kafka.topology import KafkaSide
 
 __all__ = ["Side"]
 
-# as long as a loop may stand still (`probes.STUCK`): callbacks of the group wait for it in a poll
+# as long as a loop may hang (`health_rules.STUCK`): callbacks of the group wait for it in a poll
 MAX_POLL_MS = 120_000
 
 

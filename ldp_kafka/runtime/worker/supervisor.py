@@ -14,9 +14,8 @@ from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.children import METRICS_SOCKET, SUPERVISED, keep
 from ldp_kafka.runtime.worker.events import Event
-from ldp_kafka.runtime.worker.exits import HALT, WRONG, end, fail
+from ldp_kafka.runtime.worker.exits import HALT, WRONG, fail
 from ldp_kafka.runtime.worker.logs import Format, Log
-from ldp_kafka.runtime.worker.probes import Probes
 from ldp_kafka.topology import Admission, Topology, admission, admit
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 from ldp_kafka.topology.stamps import UNBOUNDED
@@ -89,8 +88,9 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     from ldp_kafka.metrics import Metrics, serve
     from ldp_kafka.runtime.kafka.admin import partitions_of
     from ldp_kafka.runtime.kafka.deployment import read_deployment
-    from ldp_kafka.runtime.kafka.setup import client_config, resolve
+    from ldp_kafka.runtime.kafka.setup import check_topics, client_config, resolve
     from ldp_kafka.runtime.keys import edge_randomness, read_key
+    from ldp_kafka.runtime.worker.health import Health
 
     _begin(topology, role.name)
     # a collector does not have the edge's file
@@ -107,7 +107,9 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
             config = client_config(topology, COLLECTOR, collector)
             flow = topology.flow
             partitions_of(config, (flow.partials or flow.releases).name, timeout=5)
-            _allowed(topology, role)  # a right may have been taken away
+            # a right may have been taken away, a topic changed
+            _allowed(topology, role)
+            check_topics(topology, role)
         if key is not None:
             config = client_config(topology, EDGE, edge)
             until = _admitted(topology, role, permit, config)
@@ -122,16 +124,16 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     metrics.guarantee(topology.guarantee)
     metrics.slots(topology.input.slot_ms, topology.hop)
     metrics.started(time.time())
-    probes = Probes()
+    health = Health()
+    if until is not None:
+        health.retires = topology.name, until / 1000
     given = os.environ.get(METRICS_SOCKET)  # a parent keeps the port, and has said it
     bound = None if given is None else socket.socket(fileno=int(given))
-    port, close = serve(metrics, port, host, probes.pages, bound=bound)
+    port, close = serve(metrics, port, host, health.pages, bound=bound)
     if bound is None:
         print(  # noqa: T201 - what the command says
             f"{topology.name} {role.name}: metrics at http://{host}:{port}/metrics", flush=True
         )
-    if until is not None:
-        _end_at(until, topology.name)
     from ldp_kafka.runtime.worker.app import Side, work
 
     sides = {COLLECTOR: Side(topology.collector_kafka, collector)}
@@ -145,7 +147,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
             metrics,
             noise=noise,
             until_idle=None if until_idle_ms is None else until_idle_ms / 1000,
-            probes=probes,
+            health=health,
         )
     finally:
         close()
@@ -211,17 +213,6 @@ def _die_with_parent() -> None:
         os._exit(HALT)
 
     threading.Thread(target=wait, daemon=True, name="parent").start()
-
-
-def _end_at(moment_ms: int, name: str) -> None:
-    """End the process at the moment at which its edge retires the topology, as after a crash."""
-
-    def wait() -> None:
-        while time.time() * 1000 < moment_ms:
-            time.sleep(0.5)  # short, since clocks are set and machines sleep
-        end(f"{name} is retired by its budget file", WRONG)
-
-    threading.Thread(target=wait, daemon=True, name="retired").start()
 
 
 def _supervise(

@@ -1,27 +1,29 @@
-"""What a worker looks at once a second: figures for the metrics, and the policies of `recovery`."""
+"""What a worker looks at by the clock: figures for the metrics, and the policies of `recovery`."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
+from ldp_kafka.runtime.kafka.deployment import RawTopic
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.log import Record
-from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Quiet, Stall, Ticks
+from ldp_kafka.runtime.recovery.policies import ClockTicks, Place, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.threads import in_thread
+from ldp_kafka.runtime.worker.health import Health
 
-__all__ = ["Watch", "idle_after"]
+__all__ = ["Backlog", "Watch", "idle_after"]
 
 IDLE = 300.0  # seconds at least without an event after which a partition counts as idle
 ASK = 5.0  # seconds between two looks at the lag
@@ -44,14 +46,12 @@ class Watch:
     offsets : asks the brokers
     send : appends ticks
     idle_ms : after which a partition gets a tick, where its agent's log gets any; None: never
-    until_idle : seconds without anything to read after which the worker ends; None: it goes on
-    stop : ends the worker in order
     recovering : whether the state of an assignment is being read: nothing is delivered then,
         however long it takes
     idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
-    looked : is told of each look that has come to its end
-    presence : whether the brokers are there, and its clock for what should have been delivered
+    health : is told what is seen, and says whether the brokers are there
     diary : is told of partitions without events
+    raw : the topic that raw values come from; None: nobody asks whether it is still the same
     """
 
     def __init__(
@@ -64,21 +64,19 @@ class Watch:
         *,
         idle_ms: int | None,
         clock_ms: int | None = None,
-        until_idle: float | None,
-        stop: Callable[[], Awaitable[None]],
         recovering: Callable[[], bool] = lambda: False,
         idle_after: float = IDLE,
-        looked: Callable[[], None] = lambda: None,
-        presence: Presence | None = None,
+        health: Health | None = None,
         diary: Diary | None = None,
+        raw: RawTopic | None = None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
-        self.metrics, self.send, self.stop = metrics, send, stop
-        self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
-        self.presence = Presence() if presence is None else presence
+        self.metrics, self.send = metrics, send
+        self.recovering, self.idle_after = recovering, idle_after
+        self.health = Health() if health is None else health
+        self.brokers = self.health.brokers
         self.diary = Diary("", "") if diary is None else diary
-        self.stall = Stall()
-        self.quiet = Quiet(until_idle, time.monotonic())
+        self.raw = raw
         self.ticks = {
             agent.spec.name: Ticks(idle_ms / 1000)
             for agent in agents
@@ -92,23 +90,20 @@ class Watch:
         self._last: dict[Place, float] = {}
         self._asked = 0.0
 
-    def delivered(self, place: Place) -> None:
-        """A message has come."""
-        self.stall.delivered(place, self.presence.clock())
-
     async def look(self) -> None:
-        """Look once; whatever is wrong ends the process. A broker that does not answer is asked
-        again with a later look, see `presence`.
+        """Look once, and tell what is seen, and what is wrong. A broker that does not answer is
+        asked again with a later look, see `broker_health`.
         """
         try:
             await self._look()
         except asyncio.CancelledError:
             raise
         except UnansweredError:
-            self.quiet.look(None, time.monotonic())
+            self.health.reading(None)
         except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
-            end(error)
-        self.looked()
+            self.health.failed(error)
+            return
+        self.health.looked()
 
     async def _look(self) -> None:
         assigned, now = self.assigned(), time.monotonic()
@@ -117,8 +112,8 @@ class Watch:
         if not self._shut:
             self._say_idle(waited)
         self.diary.look()
-        if not self.presence.here:
-            self.quiet.look(None, now)
+        if not self.brokers.here:
+            self.health.reading(None)
             return
         for agent in self.agents:
             if agent.spec.name in self.ticks:
@@ -127,18 +122,16 @@ class Watch:
                 self.tick_by_clock(agent, assigned)
         lag: int | None = None
         if assigned:
-            if self.quiet.seconds is None and now - self._asked <= ASK:
+            ends = self.health.until_idle is not None
+            if not ends and now - self._asked <= ASK:
                 return
             self._asked = now
             # asked before the logs: what is forwarded meanwhile is then found there
-            ends = self.quiet.seconds is not None
             waiting = (
                 await self._ask("what waits to be copied", self.offsets.waiting) if ends else 0
             )
             lag = waiting + await self._lag(assigned)
-        if self.quiet.look(lag, time.monotonic()):
-            self.quiet.seconds = None
-            await self.stop()
+        self.health.reading(lag)
 
     def _figures(self, assigned: set[Place], waited: Mapping[Place, float]) -> None:
         self.metrics.partitions(len(assigned))
@@ -174,7 +167,7 @@ class Watch:
     @property
     def _shut(self) -> bool:
         """Whether nothing can come: tables are recovered, or the broker is away."""
-        return self.recovering() or not self.presence.here
+        return self.recovering() or not self.brokers.here
 
     def _say_idle(self, waited: Mapping[Place, float]) -> None:
         """Which partitions get no events, of the logs in which each holds releases back."""
@@ -185,8 +178,8 @@ class Watch:
                 self.diary.idle(agent.spec.topic, idle, self.idle_after)
 
     async def _lag(self, assigned: set[Place]) -> int:
-        """Messages that are not acknowledged. GapError where a partition stands still, StateError
-        where a topic has other partitions than before.
+        """Messages that are not acknowledged. StateError where a topic has other partitions than
+        before, or was made anew.
         """
         lag = await self._ask("how far the group is", partial(self.offsets.lag, assigned))
         for agent in self.agents:
@@ -195,13 +188,15 @@ class Watch:
                 f"how many partitions {topic} has", partial(self.offsets.partitions, topic)
             )
             check_partitions(agent.spec.topic, agent.spec.partitions, found)
+            if agent.spec.raw and self.raw is not None:
+                await self._ask("the id of the raw topic", self.raw.check)
         busy = {
             (agent.spec.topic, number)
             for agent in self.agents
             for number, epoch in agent.epochs.items()
             if epoch.unsaved
         }
-        self.stall.look(lag, lag.keys() if self.recovering() else busy, self.presence.clock())
+        self.health.waiting(lag, lag.keys() if self.recovering() else busy)
         return int(sum(lag.values()))
 
     async def tick(self, agent: Agent, assigned: set[Place]) -> None:
@@ -240,4 +235,47 @@ class Watch:
 
     async def _ask(self, about: str, question: Callable[[], Any]) -> Any:
         """Ask a broker in a thread. UnansweredError where it does not answer."""
-        return await in_thread(partial(self.presence.ask, about, question))
+        return await asyncio.to_thread(self.brokers.ask, about, question)
+
+
+class Backlog:
+    """Shows the lag of a worker's partitions. A thread asks: the loop stands still while a fold
+    runs.
+
+    Parameters
+    ----------
+    offsets : asks the brokers
+    assigned : gives the partitions that the worker has, none where they are being given out
+    brokers : whether the brokers are there
+    """
+
+    def __init__(
+        self,
+        offsets: GroupOffsets,
+        assigned: Callable[[], set[Place]],
+        metrics: Metrics,
+        brokers: BrokerHealth,
+    ) -> None:
+        self.offsets, self.assigned = offsets, assigned
+        self.metrics, self.brokers = metrics, brokers
+
+    def start(self) -> None:
+        """Ask from now on, until the process ends."""
+        threading.Thread(target=self._run, daemon=True, name="backlog").start()
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(ASK)
+
+    def look(self) -> None:
+        """Ask once. What the broker forbids is left to the watch, which asks for it too."""
+        places = self.assigned()
+        if not places or not self.brokers.here:
+            return
+        try:
+            lag = self.brokers.ask("how far the group is", partial(self.offsets.lag, places))
+        except (UnansweredError, LdpKafkaError):
+            return
+        if places == self.assigned():  # else it is of partitions that others have now
+            self.metrics.lag(sum(lag.values()))

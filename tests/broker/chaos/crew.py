@@ -113,7 +113,8 @@ def work(topology: Topology) -> int:
         if role.name not in away
     )
     for beside in others:
-        beside.presence.start()
+        beside.brokers.start()
+        beside.health.start()
     process = worker.Process
     # what the last one's `main`, which forwards too, makes of its app
     worker.Process = lambda app, **more: process(app, *map(Beside, others), **more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events
 from ldp_kafka.runtime import local
@@ -99,6 +99,44 @@ def test_it_is_the_topic_that_holds_the_values(more, monkeypatch):
     monkeypatch.setattr(deployment, "_topic_id", lambda name, config, topic, timeout: topic)
     assert topology.raw_topic == ("meters.edge" if more else "raw")
     assert read_deployment(topology, {}) == "raw/"
+
+
+def test_a_topic_that_was_made_anew_is_told_while_a_worker_runs(monkeypatch):
+    """A client that got no answer asks no more: it may have lost its brokers for good."""
+    topology = loads(TEXT.format(boot="127.0.0.1:1", deployment="here"))
+    made, answers = [], ["first", "first", BrokerError("away"), "first", "second"]
+
+    def describe(config, client, topic, timeout):
+        assert (client, topic) == (made[-1], "raw")
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def client(config):
+        made.append(object())
+        return made[-1]
+
+    monkeypatch.setattr(deployment, "AdminClient", client)
+    monkeypatch.setattr(deployment, "cluster_of", lambda *_: "a real one")
+    monkeypatch.setattr(deployment, "_described", describe)
+    raw = deployment.RawTopic(topology, {}, "first/here")
+    raw.check(), raw.check()
+    with pytest.raises(BrokerError):
+        raw.check()
+    assert len(made) == 1
+    raw.check()
+    with pytest.raises(StateError, match="the raw topic was made anew"):
+        raw.check()
+    assert len(made) == 2
+
+
+def test_an_embedded_broker_is_not_asked():
+    """Its topics have no ids, and none is ever deleted."""
+    with EmbeddedBroker() as broker:
+        topology = loads(TEXT.format(boot=broker.bootstrap_servers, deployment="here"))
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        deployment.RawTopic(topology, config, "whatever").check()
 
 
 def test_the_key_check_and_the_context_tell():

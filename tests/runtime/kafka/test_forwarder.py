@@ -201,7 +201,7 @@ class Asked:
     def __init__(self, name):
         self.name = name
 
-    def offsets_for_times(self, *_, **__):
+    def committed(self, *_, **__):
         raise error(self.name)
 
 

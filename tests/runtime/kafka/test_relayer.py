@@ -266,6 +266,31 @@ def test_a_topic_that_was_made_anew_is_refused(place):
     assert isinstance(told, StateError) and "ends at offset 1, and 5 were relayed" in str(told)
 
 
+def test_nothing_is_copied_of_a_topic_that_was_made_anew_while_it_runs(place):
+    """Its offsets go on where the old one's were: nothing else would tell."""
+    topology, config = place()
+    put(topology, config, 0, event(0))
+    with Copier(topology, config) as copier:
+        until(lambda: copied(topology, config)[0] == [0] and left(topology, config) == 0)
+        copier.replaced = True
+        put(topology, config, 0, event(1))
+        until(lambda: copier.ended)
+    assert isinstance(copier.ended[0], StateError)
+    assert copied(topology, config)[0] == [0] and left(topology, config) == 1
+
+
+def test_nothing_is_copied_while_nobody_says_that_the_topic_is_the_same(place):
+    topology, config = place()
+    with Copier(topology, config) as copier:
+        copier.silent = True
+        put(topology, config, 0, event(0))
+        until(lambda: copier.asked > 2)
+        assert copied(topology, config)[0] == []
+        copier.silent = False
+        until(lambda: copied(topology, config)[0] == [0] and left(topology, config) == 0)
+    assert not copier.ended
+
+
 def test_other_partitions_than_before_are_refused(place, broker, monkeypatch):
     """Users would move, and spend in two places."""
     topology, config = place()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.recovery import rules_page
 from ldp_kafka.runtime.recovery import start as starting
 from ldp_kafka.runtime.recovery.checkpoints import VERSION, checkpoints, latest
@@ -20,8 +20,10 @@ from ldp_kafka.runtime.recovery.rules import RULES, Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.start import (
     Refusal,
     Start,
+    check_deployment,
     check_partitions,
     decide,
+    no_record,
     refusals,
     rewound,
 )
@@ -40,8 +42,8 @@ def held(offset, epoch="e", *, shards=("0",), lost=(), **changed):
     return records | {f"0/meta/{epoch}": pack(offset, json.dumps(meta).encode())}
 
 
-def facts(committed=7, start=0, end=9, *, begun=False, **more):
-    position = PartitionOffsets(committed, start, end, begun)
+def facts(committed=7, start=0, end=9, *, begun=False, skipped=None, **more):
+    position = PartitionOffsets(committed, start, end, begun, skipped)
     return Facts(
         **{"topic": "t", "partition": 0, "position": position, "header": True}
         | {"bindings": BINDINGS}
@@ -52,6 +54,7 @@ def facts(committed=7, start=0, end=9, *, begun=False, **more):
 SOUND = facts(), held(6)
 BROKEN = {
     "partitions": (facts(partitions_found=2), held(6)),
+    "gaps": (facts(hole=8), held(6)),
     "unread": (facts(committed=7, start=8), held(7)),
     "readable": (facts(), held(6) | {"0/meta/other": pack(6, b"{")}),
     "sealed": (facts(seal=SEAL), held(6)),
@@ -100,7 +103,8 @@ def test_a_broken_rule_refuses_the_start(name):
     assert [each.rule for each in refusals(found_facts, found_in(found_facts, records))] == [name]
     said = str(found)
     assert said.startswith("t partition 0: ") and found.way_out in said and "{" not in said
-    with pytest.raises(StateError, match="t partition 0"):
+    wrong = name == "gaps"  # the topology's own fault
+    with pytest.raises(ConfigurationError if wrong else StateError, match="t partition 0"):
         raise found.exception()
 
 
@@ -150,23 +154,38 @@ def test_partitions_are_looked_at_while_a_worker_runs():
         check_partitions("t", 3, 4)
 
 
+def test_what_a_raw_topic_lacks_or_is_not_any_more_is_said_while_a_worker_runs():
+    check_deployment("t", "d", "d")
+    with pytest.raises(StateError, match=r"the raw topic was made anew.*new name"):
+        check_deployment("t", "d", "e")
+    assert "no record is at offset 8" in str(no_record("t", 1, 8))
+    assert no_record("t", 1, 8).where == "t partition 1"
+
+
 def test_a_start_is_allowed_exactly_where_nothing_acknowledged_is_lost():
     """All positions of a group, a log and a state of up to five offsets: by the words of the fold
     rule, without the rules' own code.
     """
     seen = {True: 0, False: 0}
-    for committed, start, length, offset, answered in product(
-        [None, *range(5)], range(5), range(5), [None, *range(4)], [False, True]
+    for committed, start, length, offset, answered, skipped in product(
+        [None, *range(5)], range(5), range(5), [None, *range(4)], [False, True], [None, 0, 2, 3]
     ):
         end = start + length
-        found_facts = facts(committed, start, end, header=False, folded_before=answered)
+        if skipped is not None and (committed is None or skipped >= committed):
+            continue
+        found_facts = facts(
+            committed, start, end, header=False, folded_before=answered, skipped=skipped
+        )
         records = {} if offset is None else held(offset)
         last = -1 if offset is None else offset
         done = -1 if committed is None else committed - 1
-        forgotten = done >= 0 and (offset is None or last < done)
         anew = max(last, done) >= end
+        if skipped is not None:
+            done = skipped - 1
+        forgotten = done >= 0 and (offset is None or last < done)
         unread = committed is not None and start > committed
         gone = start > last + 1 and (offset is not None or (committed != start and answered))
+        gone = gone and (skipped is None or skipped > last + 1)
         allowed = not (forgotten or anew or unread or gone)
         assert isinstance(decided(found_facts, records), Start) == allowed, (found_facts, offset)
         seen[allowed] += 1

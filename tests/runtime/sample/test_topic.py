@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 
 import pytest
 from confluent_kafka import Producer
@@ -12,6 +13,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.sample import topic
 from ldp_kafka.runtime.sample.topic import newest, read_parts
 from ldp_kafka.topology import load, loads
 from tests.cases import cases
@@ -76,6 +78,50 @@ def test_messages_come_with_their_places_and_leave_no_trace(address):
     assert steps[0] == 0
     config = {"bootstrap.servers": address}
     assert admin.committed(config, "ldp_kafka.reader", "theirs", [0, 1]) == {0: None, 1: None}
+
+
+@pytest.mark.parametrize(("gaps", "code"), [("strict", 1), ("allow", 0)])
+def test_what_a_transaction_leaves_is_said(address, monkeypatch, tmp_path, capsys, gaps, code):
+    """At the end of a partition, or in it: a worker would end there, whatever the messages are."""
+    real = topic.read_records
+
+    def read(*words, **more):
+        return (each for each in real(*words, **more) if each[:2] not in ((0, 29), (1, 1)))
+
+    monkeypatch.setattr(topic, "read_records", read)
+    path = tmp_path / "t.yaml"
+    path.write_text(made(address, f", gaps: {gaps}"))
+    ask = ["validate", str(path), "--from-topic", "100", "--max-bad", "1"]
+    assert main(ask) == code
+    said = capsys.readouterr().out
+    assert ("theirs partition 0: no record is at offset 29" in said) is bool(code)
+    assert ("theirs partition 1: no record is at offset 1:" in said) is bool(code)
+    assert ("set input.gaps: allow" in said) is bool(code)
+    assert main([*ask, "--json"]) == code
+    assert len(json.loads(capsys.readouterr().out)[0]["sample"]["wrong"]) == 2 * code
+
+
+@cases(
+    ("more", "refused"),
+    [
+        ("", True),
+        (", gaps: allow", True),
+        (", relay: true", True),
+        (", relay: true, gaps: allow", False),
+    ],
+)
+def test_a_compacted_topic_is_said(address, monkeypatch, more, refused):
+    """It is read through a copy alone."""
+    settings = {"cleanup.policy": "compact,delete"}
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.holes.settings_of", lambda *_: settings)
+    text = made(address, more)
+    text = text.replace(", create: false", "") if "relay" in more else text
+    with (
+        pytest.raises(ConfigurationError, match="theirs is compacted: set input")
+        if refused
+        else nullcontext()
+    ):
+        read_parts(loads(text), 8, patience=10)
 
 
 def test_what_cannot_be_read(address):

@@ -155,8 +155,6 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
         None,
         told.extend,
         idle_ms=1000,
-        until_idle=None,
-        stop=None,
     )
     watch.ticks["collect"]._ticked[0] = 0.0
     monkeypatch.setattr("time.monotonic", lambda: 100.0)

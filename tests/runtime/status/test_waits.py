@@ -16,6 +16,7 @@ from ldp_kafka.runtime.status.facts import (
     InputPartition,
     Lag,
     Letters,
+    OpenTransaction,
     Releases,
     Side,
     TopicState,
@@ -92,6 +93,7 @@ DONE = Releases("meters.releases", 4, 4, NOON, "mean", 0)
 FAST = (partition(0), partition(1, late=7, clocks=6, bad={"user": 1}))
 AWAY_FROM_HOME = tuple(replace(each, bad={"partition": 4, "user": 1}) for each in FAST[:1])
 TWICE = SecondReports(24, NOON - 4)
+OPEN = OpenTransaction(1, 40, 1200, NOON * HOUR)
 BEHIND = (partition(0), partition(1, NOON - 1, NOON - 1))
 
 
@@ -113,6 +115,29 @@ SAYS = {
         (
             "waits for topic meters.raw as it must be: with 2 partitions, and it has 3"
             " (input.partitions)"
+        ),
+    ),
+    "gaps": (
+        replace(FLOWS, hole=(1, 7)),
+        "meters.raw partition 1: no record is at offset 7: the topic is written by transactions",
+    ),
+    "gaps: compacted": (
+        replace(FLOWS, compacted=True),
+        "meters.raw is compacted: set input.gaps: allow",
+    ),
+    "transaction": (
+        replace(FLOWS, open=(OPEN,)),
+        (
+            "waits for a transaction that is open since 2016-07-18T12:00:00Z, in partition 1 of"
+            " meters.raw at offset 40: nothing behind it is given to readers, 1,200 offsets by now."
+            " Its producer has to end it"
+        ),
+    ),
+    "transaction: several": (
+        replace(FLOWS, open=(OPEN._replace(since=-1), OPEN._replace(partition=0))),
+        (
+            "waits for a transaction that is open, in partition 1 of meters.raw at offset 40 (also"
+            " in partition 0): nothing"
         ),
     ),
     "workers": (
@@ -373,12 +398,14 @@ ORDER = [
     ("brokers", {"sides": (AWAY, FLOWS.sides[1])}),
     ("topics", {"topics": (GONE, FEW)}),
     ("partitions", {"topics": (FEW,)}),
+    ("gaps", {"hole": (0, 4)}),
     ("workers", {"groups": groups(30, 7, members=0)}),
     ("empty", {"input": EMPTY, "given_messages": 0}),
     ("dead_letters", {"input": BAD}),
     ("clock", {"input": FAST}),
     ("split", {"split": 2}),
     ("second_reports", {"second": TWICE}),
+    ("transaction", {"open": (OPEN,)}),
     ("current", {"releases": DONE}),
     ("behind", {"groups": groups(30, 7), "releases": NOTHING}),
 ]

@@ -17,6 +17,7 @@ from ldp_kafka.runtime.recovery.packing import pack, unpack
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.stages.parts import PARTS, Part
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.tools import state
 from tests.fold import cases
 from tests.runtime.device.lives import SLOT
 from tests.runtime.stages.devices import MEAN, Fed
@@ -338,6 +339,25 @@ def test_each_doctored_state_is_found(what):
     extra = {"complete"} if rules == {"complete"} else set()
     assert broken(found) == rules | extra
     assert all(violation.rule in RULES for violation in found.violations)
+
+
+@pytest.mark.parametrize(
+    ("looks", "rules"),
+    [([without_a_shard, dict], set()), ([without_a_shard] * 2, {"complete"}), ([dict], set())],
+)
+def test_what_is_wrong_at_first_is_looked_at_twice(monkeypatch, looks, rules):
+    """Compaction moves on while a changelog is read, and what is gone then never was."""
+    shown = iter(looks)
+
+    def read(_, role, spec, *, key):
+        assert (role.name, spec, key) == ("perturb", PERTURB, None)
+        bindings = {"fingerprint": TOPOLOGY.fingerprint, "layout": TOPOLOGY.layout}
+        facts = Facts(spec.topic, 0, SOUND, spec.header, bindings=bindings, seal=SEAL)
+        yield facts, all_sealed(next(shown)(HELD), SEAL)
+
+    monkeypatch.setattr(state, "read_partitions", read)
+    (held,) = state.read_state(TOPOLOGY, ["perturb"])
+    assert broken(held) == rules and list(shown) == []
 
 
 STANDING = [

@@ -24,8 +24,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
-from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints

@@ -426,4 +426,4 @@ def test_a_rewind_that_the_broker_refuses_says_why(monkeypatch):
     for count, error in ((2, "has members"), (0, "unknown member"), (None, "unknown member")):
         monkeypatch.setattr(admin, "members", lambda *_, count=count, **__: count)
         with pytest.raises(Exception, match=error):
-            state._commit({}, "g", "t", {0: 1})
+            state._commit({}, "g", state.Move("perturb", "t", 0, 2, 1))

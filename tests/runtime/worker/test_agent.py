@@ -13,21 +13,22 @@ import numpy as np
 import pytest
 from faust.types import TP
 
-from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.presence import UnansweredError
+from ldp_kafka.runtime.kafka import broker_health
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
-from ldp_kafka.runtime.recovery.policies import Stall
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker import agent as room
-from ldp_kafka.runtime.worker import logs, threads
+from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import ending
 from ldp_kafka.runtime.worker.transport.messages import Batch
 from ldp_kafka.topology import loads
 
@@ -40,6 +41,10 @@ output: {{statistics: [mean]}}
 EVENT = b'{"user": "a", "value": 1, "time": 1760000040}'
 
 
+async def arrived(_mark) -> None:
+    """All that was handed over."""
+
+
 def agent(position, *, role="perturb", create="true", reported=False, table=None, changelog=None):
     """The first agent of a role, whose group stands where it is told, over a table; ``changelog``
     is what the broker has, where that is more.
@@ -50,18 +55,20 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         reported=lambda *_: reported,
         first=lambda *_: None,
         partitions=lambda topic: 2,
+        table=lambda _: changelog or table or {},
     )
     host = SimpleNamespace(
         app=MagicMock(rebalancing_count=1),
         limits=Limits(),
         assigned=lambda: {(topology.role(role).agents[0].topic, n) for n in range(2)},
         open=True,
-        clock=lambda: 0.0,
-        ask=lambda _, question: question(),
-        forget=lambda _: None,
-        facts=lambda spec, partition, stage: read_facts(offsets, spec, partition, stage),
-        changelog=lambda _: changelog or table or {},
+        brokers=BrokerHealth(),
+        health=Health(),
+        offsets=offsets,
+        producers=SimpleNamespace(mark=list, flush=arrived, poll=lambda: None),
+        raw=SimpleNamespace(check=lambda: None),
         send=lambda *_: None,
+        saved=lambda *_: None,
         diary=Diary("t", role),
     )
     make = (
@@ -175,7 +182,7 @@ def test_a_changelog_is_written_by_the_producer_that_knows_late_copies():
         if len(done) == 3:
             raise BrokerError("it confirmed nothing")
 
-    made.host.mark, made.host.flush, made.host.put = list, flushed, put
+    made.host.producers.flush, made.host.producers.put = flushed, put
     epoch = first_epoch(made)
     folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append("acknowledged")))
     with pytest.raises(BrokerError, match="it confirmed nothing"):
@@ -200,7 +207,7 @@ def test_a_table_is_what_its_log_was(begun):
     async def put(record) -> None:
         made.host.app.rebalancing_count += begun
 
-    made.host.put = put
+    made.host.producers.put = put
     epoch = first_epoch(made)
     made.table.data["0/1/old"] = b"old"
     asyncio.run(epoch.table.put("0/1/old", None))
@@ -213,7 +220,7 @@ def test_an_epoch_begins_when_the_broker_says_where_it_stands(monkeypatch, moves
     """However long that takes; where the partition is given out anew meanwhile, none begins: what
     came of it is delivered again.
     """
-    monkeypatch.setattr(threads, "AGAIN", 0.0)
+    monkeypatch.setattr(broker_health, "AGAIN", 0.0)
     made, asked = agent((None, 0, 9, False)), []
 
     def ask(about, question):
@@ -223,8 +230,8 @@ def test_an_epoch_begins_when_the_broker_says_where_it_stands(monkeypatch, moves
             raise UnansweredError
         return question()
 
-    made.host.ask = ask
-    made.host.forget = lambda about: asked.append(("forgotten", about))
+    made.host.brokers.ask = ask
+    made.host.brokers.forget = lambda about: asked.append(("forgotten", about))
     epoch = first_epoch(made)
     if moves:
         assert epoch is None and not made.epochs
@@ -241,7 +248,6 @@ def test_nothing_is_folded_while_brokers_are_away(monkeypatch):
 
     async def script():
         host = made.host
-        host.delivered, host.poll = lambda _: None, lambda: None
         host.send = lambda *_: folds.append(epoch.offset)
         epoch = await made._begun(0)
         host.open = False
@@ -285,9 +291,9 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
         async def put(_) -> None:
             await asyncio.sleep(0)
 
-        made.host.mark, made.host.flush, made.host.saved = list, flushed, lambda *_: None
+        made.host.producers.flush = flushed
         made.host.app.consumer.acknowledge = lambda event: event.ack()
-        made.host.put = put
+        made.host.producers.put = put
         epoch = made.epochs[0] = await made._begun(0)
         folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append(0)))
         saving = asyncio.create_task(epoch.save())
@@ -325,14 +331,13 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
 
     async def script():
         host = made.host
-        host.mark, host.saved, host.delivered = list, lambda *_: None, lambda _: None
-        host.flush = lambda _: asyncio.sleep(0)
+        host.producers.flush = lambda _: asyncio.sleep(0)
         host.send = lambda *_: folds.append(made.epochs[0].offset)
         host.limits = Limits(run=3, snapshot_messages=6)
         host.app.consumer.acknowledge = lambda event: acknowledged.append(
             (event.message.offset, kept[-1])
         )
-        made.host.put = put
+        made.host.producers.put = put
         epoch = made.epochs[0] = await made._begun(0)
         now = epoch.clock()
         epoch.clock = lambda: now  # a snapshot takes no time: one is due when so much is folded
@@ -350,22 +355,73 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
     asyncio.run(script())
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_an_offset_that_does_not_come_is_asked_for(monkeypatch, there):
+    """Where the broker has it, it is read again; else reading on brings nothing, and all ends."""
+    made, asked, ended, again = agent((None, 0, 99, False)), [], [], []
+
+    def check(spec, partition, offset):
+        asked.append((spec.topic, partition, offset))
+        if not there:
+            raise ConfigurationError("set input.gaps: allow")
+
+    async def read_again(*where):
+        again.append(where)
+
+    async def script():
+        made.host.check_offset = check
+        made.host.app.consumer.read_again = read_again
+        made.epochs[0] = await made._begun(0)
+        await made.take(batch_event(3, 2))
+        made.epochs[0]._patience = lambda: 2.0
+        await made.keep()
+
+    monkeypatch.setattr(room, "end", ended.append)
+    asyncio.run(script())
+    place = (made.spec.topic, 0, 0)
+    assert (asked, again) == ([place], [place] * there)
+    assert [type(each) for each in ended] == [ConfigurationError] * (not there)
+
+
+def test_nothing_is_acknowledged_of_a_topic_that_was_made_anew():
+    """What was read may be another topic's than the one that the state is of."""
+    made, acknowledged = agent((None, 0, 99, False)), []
+
+    def anew():
+        raise StateError("the raw topic was made anew")
+
+    async def script():
+        epoch = await made._begun(0)
+        folded_one(epoch, 0, SimpleNamespace(ack=lambda: acknowledged.append(0)))
+        made.host.raw.check = anew
+        with pytest.raises(StateError, match="made anew"):
+            await epoch.save()
+        with pytest.raises(StateError, match="made anew"):
+            await made._begun(1)
+
+    asyncio.run(script())
+    made.host.app.consumer.acknowledge.assert_not_called()
+    assert acknowledged == []
+
+
 def test_a_chunk_whose_folds_take_minutes_does_not_stand_still():
     """After a long outage on a busy machine: its messages are in the agent's hands, and nothing is
     unsaved where a piece was just folded.
     """
-    made, stall, seconds = agent((None, 0, 99, False)), Stall(), [0.0]
+    made, health, seconds = agent((None, 0, 99, False)), Health(), [0.0]
+    health.brokers.clock = lambda: seconds[0]
 
     async def script():
         host = made.host
-        host.delivered = lambda at: stall.delivered(at, seconds[0])
+        host.health = health
         host.limits = Limits(run=3)
         host.send = lambda *_: seconds.append(seconds.pop() + 25)  # a fold takes so long
         made.epochs[0] = await made._begun(0)
         taking = asyncio.create_task(made.take(batch_event(0, 30)))
         while not taking.done():
             await asyncio.sleep(0)
-            stall.look({(made.spec.topic, 0): 30}, (), seconds[0])
+            health.waiting({(made.spec.topic, 0): 30}, ())
+            assert ending(health.facts()) is None
 
     asyncio.run(script())
     assert seconds[0] == 250.0
@@ -376,7 +432,6 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
     made, folds = agent((None, 0, 99, False)), []
 
     async def script():
-        made.host.delivered = lambda _: None
         made.host.send = lambda *_: folds.append(epoch.offset)
         made.host.limits = Limits(run=3)
         epoch = made.epochs[0] = await made._begun(0)
@@ -398,9 +453,7 @@ def test_what_is_given_out_anew_while_it_ends_is_neither_written_nor_acknowledge
 
     async def script():
         host = made.host
-        host.mark, host.saved = list, lambda *_: None
-        host.flush = lambda _: asyncio.sleep(0)
-        host.put = put
+        host.producers.flush, host.producers.put = (lambda _: asyncio.sleep(0)), put
         for partition in (0, 1):
             epoch = await made._begun(partition)
             folded_one(epoch, 0, SimpleNamespace())
@@ -428,13 +481,12 @@ def test_what_an_agent_holds_is_not_folded_behind_its_end(slow):
 
     async def script():
         host = made.host
-        host.mark, host.delivered, host.poll = list, id, int
-        host.flush = lambda _: asyncio.sleep(0)
+        host.producers.flush = lambda _: asyncio.sleep(0)
         host.send = lambda *_: folds.append(epoch.offset)
         begun = asyncio.Event()
         host.saved = lambda *_: begun.set()
         host.limits = Limits(run=3, snapshot_messages=3, snapshot_seconds=0.0)
-        host.put = put
+        host.producers.put = put
         epoch = await made._begun(0)
         taking = asyncio.create_task(made.take(batch_event(0, 30)))
         await begun.wait()
@@ -491,7 +543,6 @@ def test_a_state_that_is_recovered_is_a_line(capsys, role, users):
 
 def test_a_snapshot_that_was_written_is_a_line(capsys):
     made = agent((5, 0, 9, False), table=state(4))
-    made.host.saved = lambda *_: None
     with logs.writing("json", "t", "perturb", verbose=True):
         epoch = first_epoch(made)
         folded_one(epoch, 5)

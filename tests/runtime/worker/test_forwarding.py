@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.worker.health import Health
 from ldp_kafka.runtime.worker.watch import Watch
 from tests.broker.flow import Flow
 from tests.broker.requests import PARTITIONS, TEXT, ask, asked, waiting
@@ -114,9 +115,11 @@ def test_a_worker_does_not_end_while_requests_wait(waits, lag, ends, until_idle)
     """
     offsets, stopped = Offsets(waits, lag), []
 
-    async def stop():
-        stopped.append(1)
+    async def stop(reason):
+        stopped.append(reason)
 
+    health = Health()
+    health.until_idle, health.stop = until_idle, stop
     metrics = SimpleNamespace(partitions=lambda _: None, idle=lambda *_: None)
     watch = Watch(
         [],
@@ -125,11 +128,17 @@ def test_a_worker_does_not_end_while_requests_wait(waits, lag, ends, until_idle)
         metrics,
         None,
         idle_ms=None,
-        until_idle=until_idle,
-        stop=stop,
+        health=health,
     )
-    asyncio.run(watch.look())
-    asyncio.run(watch.look())
+
+    async def look():
+        health.beat()
+        for _ in range(2):
+            await watch.look()
+            health.look()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(look())
     assert bool(stopped) == (ends and until_idle is not None)
     begins = ["waiting", "lag"] if until_idle is not None else ["lag"]
     assert offsets.asked[: len(begins)] == begins

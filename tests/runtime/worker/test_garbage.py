@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from ldp_kafka.runtime.worker.garbage import YOUNG, look_seldom
+from ldp_kafka.runtime.worker.process import YOUNG, look_seldom
 
 
 @pytest.fixture

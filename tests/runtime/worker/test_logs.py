@@ -18,8 +18,8 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, InvariantError, StateError
 from ldp_kafka.runtime.worker import exits, logs
 from ldp_kafka.runtime.worker.events import COMMON, TEXTS, Event
-from ldp_kafka.runtime.worker.events_page import PAGE, written
 from ldp_kafka.runtime.worker.logs import Log
+from ldp_kafka.runtime.worker.pages import PAGE, written
 
 FIELDS = {
     "version": "0.2.0",
@@ -105,7 +105,7 @@ def test_snapshots_are_for_who_asks(capsys):
 
 
 def test_the_page_has_every_line():
-    """``python -m ldp_kafka.runtime.worker.events_page`` writes it anew."""
+    """``python -m ldp_kafka.runtime.worker.pages`` writes it anew."""
     text = Path(PAGE).read_text("utf-8")
     assert text == written(text)
     assert all(f"- `{event.value.name}` (" in text for event in Event)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.kafka.presence import Presence
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.log import Record, TableRecord
 from ldp_kafka.runtime.worker import producers as room
 from ldp_kafka.topology.roles import Topic
@@ -51,9 +51,9 @@ def made(monkeypatch, led=lambda topic, in_sync: None):
         Topic("log", 2, {}, "", "edge"),
         Topic("reports", 2, {}, "", "collector"),
     ]
-    presence = Presence()
+    brokers = BrokerHealth()
     offsets = SimpleNamespace(led=led)
-    return room.Producers({"edge": OURS, "collector": THEIRS}, topics, offsets, presence), presence
+    return room.Producers({"edge": OURS, "collector": THEIRS}, topics, offsets, brokers), brokers
 
 
 def test_each_record_goes_to_the_cluster_of_its_topic(monkeypatch):
@@ -75,22 +75,22 @@ def test_what_a_partition_without_its_replicas_takes_is_waited_for(monkeypatch):
 
     def led(topic, *, in_sync):
         asked.append((topic.name, list(in_sync)))
-        seen.append(presence.here)
+        seen.append(brokers.here)
         raise BrokerError("some of its replicas are away")
 
-    ours, presence = made(monkeypatch, led)
+    ours, brokers = made(monkeypatch, led)
     ours._boxes[0].answers = [False, False, True]
     asyncio.run(ours.put(TableRecord("log", 1, b"k", b"v")))
     assert asked == [("log", [1])] * 2
-    assert seen == [True, False] and presence.here
+    assert seen == [True, False] and brokers.here
 
 
 def test_what_brokers_that_are_there_do_not_take_ends_the_worker(monkeypatch):
-    ours, presence = made(monkeypatch)
+    ours, brokers = made(monkeypatch)
     ours._boxes[0].answers = [False]
     with pytest.raises(BrokerError, match="topic log: the broker did not confirm within 20 s"):
         asyncio.run(ours.put(TableRecord("log", 1, b"k", b"v")))
-    assert presence.here
+    assert brokers.here
 
 
 def test_what_is_held_back_goes_on_by_itself(monkeypatch):

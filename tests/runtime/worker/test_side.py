@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.worker.probes import STUCK
+from ldp_kafka.runtime.worker.health_rules import STUCK
 from ldp_kafka.runtime.worker.side import MAX_POLL_MS, Side
 from ldp_kafka.topology import KafkaSide
 from ldp_kafka.topology.sections import frozen

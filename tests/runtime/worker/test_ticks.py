@@ -63,8 +63,6 @@ class Fake:
             None,
             lambda records: self.sent.update({each.partition: each.value for each in records}),
             idle_ms=topology.input.idle_ms,
-            until_idle=None,
-            stop=None,
         )
         self.watch.ticks["perturb"]._ticked |= {
             number: now - silent for number, (mark, silent) in owned.items() if mark is None
@@ -174,8 +172,6 @@ def test_where_ticks_alone_close_slots_each_partition_gets_one_a_slot(monkeypatc
         lambda records: sent.extend((each.partition, each.value) for each in records),
         idle_ms=topology.input.idle_ms,
         clock_ms=topology.input.slot_ms,
-        until_idle=None,
-        stop=None,
     )
     begun = T // 60_000 * 60_000
     for now, found in (

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
-from ldp_kafka.runtime.kafka.presence import Presence
-from ldp_kafka.runtime.recovery.policies import STALL
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
+from ldp_kafka.runtime.worker import health as module
 from ldp_kafka.runtime.worker import logs
-from ldp_kafka.runtime.worker import watch as module
+from ldp_kafka.runtime.worker import watch as room
 from ldp_kafka.runtime.worker.diary import Diary
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import STALL
 from ldp_kafka.runtime.worker.watch import Watch, idle_after
 
 PLACE = ("t.raw", 0)
@@ -31,19 +34,21 @@ class Fake:
 
     def __init__(self, monkeypatch, partitions=1, until_idle=None, spec=(), after=3600.0):
         self.now, self.answer, self.stopped, self.lags = 1000.0, 0, [], []
-        self.idle, self.looks = [], 0
-        self.recovering = False
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        self.idle, self.recovering = [], False
+        monkeypatch.setattr(room, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-        def end(error):
-            raise Ended(error)
+        def end(*reason):
+            raise Ended(*reason)
 
         monkeypatch.setattr(module, "end", end)
         own = {"topic": PLACE[0], "partitions": 1, "raw": True, "ticks": False, "name": "perturb"}
         self.agent = SimpleNamespace(epochs={}, spec=SimpleNamespace(**own | dict(spec)))
         self.places = {PLACE}
         diary = Diary("t", "perturb", clock=lambda: self.now)
-        self.presence = Presence(clock=lambda: self.now, gone=diary.away, back=diary.back)
+        self.brokers = BrokerHealth(clock=lambda: self.now, gone=diary.away, back=diary.back)
+        self.health = Health(lambda: self.now)
+        self.health.brokers, self.health.stop = self.brokers, self.stop
+        self.health.until_idle = until_idle
         self.watch = Watch(
             [self.agent],
             lambda: self.places,
@@ -55,12 +60,9 @@ class Fake:
             ),
             None,
             idle_ms=None,
-            until_idle=until_idle,
-            stop=self.stop,
             recovering=lambda: self.recovering,
             idle_after=after,
-            looked=self.looked,
-            presence=self.presence,
+            health=self.health,
             diary=diary,
         )
 
@@ -73,18 +75,22 @@ class Fake:
     async def nothing(self, *_):
         pass
 
-    def looked(self):
-        self.looks += 1
-
-    async def stop(self):
-        self.stopped.append(self.now)
+    async def stop(self, reason):
+        self.stopped.append(reason)
 
     def look(self, seconds):
-        """Let seconds pass, in each of which the presence looks, and look."""
+        """Let seconds pass, in each of which the brokers are asked, and look."""
         for _ in range(int(seconds)):
             self.now += 1
-            self.presence.look()
-        asyncio.run(self.watch.look())
+            self.brokers.look()
+        asyncio.run(self.once())
+
+    async def once(self):
+        self.health.beat()
+        await self.watch.look()
+        self.health.look()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # until `stop` has had its turn
 
 
 TIMEOUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -103,7 +109,7 @@ def test_a_broker_that_is_away_ends_nothing(monkeypatch, error):
         fake.look(10 * STALL)
         fake.answer = 7
         fake.look(3)
-        fake.watch.delivered(PLACE)
+        fake.health.delivered(PLACE)
     assert set(fake.lags) == {7}
     fake.look(STALL - 10)
     with pytest.raises(Ended, match="none was delivered"):
@@ -126,6 +132,20 @@ def test_what_asking_again_does_not_mend_ends_it_at_once(monkeypatch, answer, pa
     assert isinstance(found.value.args[0], kind)
 
 
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_raw_topic_that_was_made_anew_ends_it(monkeypatch, raw):
+    """Of an agent that folds no raw log its topic is not asked for."""
+
+    def check():
+        raise StateError("made anew")
+
+    fake = Fake(monkeypatch, spec={"raw": raw})
+    fake.look(6)
+    fake.watch.raw = SimpleNamespace(check=check)
+    with pytest.raises(Ended, match="made anew") if raw else nullcontext():
+        fake.look(6)
+
+
 def test_silence_is_not_idleness(monkeypatch):
     fake = Fake(monkeypatch, until_idle=5.0)
     fake.look(1)
@@ -135,7 +155,7 @@ def test_silence_is_not_idleness(monkeypatch):
     fake.look(3)
     assert not fake.stopped
     fake.look(5)
-    assert fake.stopped
+    assert fake.stopped == ["nothing was left to read"]
 
 
 def test_a_recovery_that_takes_long_is_no_stall(monkeypatch):
@@ -195,10 +215,9 @@ def test_how_long_a_partition_may_be_without_an_event(slot_ms, hop, seconds):
 def test_each_look_that_ends_is_told(monkeypatch):
     """Also one that the broker did not answer: it is the broker's matter then."""
     fake = Fake(monkeypatch)
-    fake.look(6)
-    fake.answer = TIMEOUT
-    fake.look(6)
-    assert fake.looks == 2
+    for fake.answer in (0, 0, TIMEOUT):
+        fake.look(6)
+        assert fake.health.facts().looked == 0
 
 
 def told(capsys):

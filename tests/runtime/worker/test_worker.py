@@ -10,8 +10,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ldp_kafka.errors import BrokerError, GapError, StateError
-from ldp_kafka.runtime.recovery.policies import Quiet, Stall
+from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import ending
 
 BUILD = """
 import os
@@ -28,7 +29,7 @@ output: {statistics: [mean]}
 side = Side(topology.edge_kafka, "127.0.0.1:1")
 metrics = Metrics("t", "perturb", "sw_direct")
 sides = {"edge": side, "collector": side}
-app = Worker(topology, "perturb", sides, metrics, bytes(32), None).app
+app = Worker(topology, "perturb", sides, metrics, None, None).app
 conf = app.conf
 kept = [conf.version, conf.producer_acks, conf.processing_guarantee.value]
 print(conf.web_enabled, app.config["bootstrap.servers"], *kept)
@@ -49,15 +50,18 @@ except BaseException as error:
 HANG = """
 import asyncio
 from types import SimpleNamespace
-from ldp_kafka.runtime.worker import process as worker
+from ldp_kafka.runtime.worker import health, health_rules, process as worker
 
 async def hang(self):
     await asyncio.sleep(60)
 
 worker.faust.Worker.stop = hang
-worker.LEAVE, worker.GOODBYE, worker.LOOK = 0.8, 0.2, 0.05
-made = object.__new__(worker.Process)
+for name, seconds in (("unsaved", 0.8), ("saved", 0.2)):
+    health_rules.RULES[name] = health_rules.RULES[name]._replace(after=seconds)
+made, told = object.__new__(worker.Process), health.Health()
 made.app, made.services = SimpleNamespace(finished={finished}), [SimpleNamespace()]
+made.ending, told.finished = told.ending, lambda: made.finished
+told.start()
 asyncio.run(made.stop())
 """
 
@@ -142,7 +146,7 @@ def test_what_crashes_when_all_is_saved_is_no_failure(monkeypatch, finished, cod
         crash_reason = TimeoutError()
 
         def __init__(self, *_, **__):
-            self.finished, self.left = finished, lambda: None
+            self.finished = finished
 
         def execute_from_commandline(self):
             raise SystemExit(70)
@@ -153,6 +157,7 @@ def test_what_crashes_when_all_is_saved_is_no_failure(monkeypatch, finished, cod
     monkeypatch.setattr(room, "Process", Crashed)
     worker = MagicMock(copying=(), app=SimpleNamespace(crash_reason=None))
     assert room.Worker._run(worker) == code
+    assert worker.health.finished() is finished  # the table's rules of an end look at the same
 
 
 def gone_with(line: str) -> int:
@@ -219,7 +224,7 @@ def test_a_worker_that_loses_its_broker_as_it_starts_waits_for_it():
     code = (
         BUILD.partition("app = ")[0]
         + 'os._exit(Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t",'
-        ' "perturb", "sw_direct"), bytes(32), None).main())'
+        ' "perturb", "sw_direct"), None, None).main())'
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as found:
         try:
@@ -232,44 +237,85 @@ def test_a_worker_that_loses_its_broker_as_it_starts_waits_for_it():
 
 
 def standing_still(at, *, delivered=None, busy=False):
-    """A worker at this moment, with 5 messages in one of two partitions."""
-    stall = Stall()
+    """A worker at this moment, with 5 messages in one of two partitions: when each has moved on,
+    and why it ends.
+    """
+    health = Health()
     for place, since in (delivered or {}).items():
-        stall.delivered(place, since)
-    stall.look({("t", 0): 5, ("t", 1): 0}, {("t", 0)} if busy else (), at)
-    return stall._delivered
+        health.brokers.clock = lambda since=since: since
+        health.delivered(place)
+    health.brokers.clock = lambda: at
+    health.waiting({("t", 0): 5, ("t", 1): 0}, {("t", 0)} if busy else ())
+    facts = health.facts()
+    rule = ending(facts)
+    return health._delivered, rule and (rule.code, rule.text(facts))
 
 
 def test_a_partition_that_stands_still_is_seen_beside_one_that_does_not():
     """Sixty seconds without a message of its own; not where all that is left is in our hands, or
     there is nothing.
     """
-    assert standing_still(100.0) == {("t", 0): 100.0, ("t", 1): 100.0}
-    assert standing_still(150.0, delivered={("t", 0): 100.0, ("t", 1): 149.0}) == {
-        ("t", 0): 100.0,
-        ("t", 1): 150.0,
-    }
-    assert standing_still(200.0, delivered={("t", 0): 100.0}, busy=True)["t", 0] == 200.0
-    with pytest.raises(GapError, match="t partition 0: 5 messages wait"):
-        standing_still(161.0, delivered={("t", 0): 100.0, ("t", 1): 160.0})
+    assert standing_still(100.0) == ({("t", 0): 100.0, ("t", 1): 100.0}, None)
+    assert standing_still(150.0, delivered={("t", 0): 100.0, ("t", 1): 149.0}) == (
+        {("t", 0): 100.0, ("t", 1): 150.0},
+        None,
+    )
+    moved, ends = standing_still(200.0, delivered={("t", 0): 100.0}, busy=True)
+    assert (moved["t", 0], ends) == (200.0, None)
+    _, (code, text) = standing_still(161.0, delivered={("t", 0): 100.0, ("t", 1): 160.0})
+    assert code == 75 and "t partition 0: 5 messages wait" in text
+
+
+def ends_idle(until_idle, *looks):
+    """Why a worker ends that was begun at 0, and has looked: how many messages were left, when."""
+    now = [0.0]
+    health = Health(lambda: now[-1])
+    health.until_idle = until_idle
+    for lag, at in looks:
+        now.append(at)
+        health.reading(lag)
+    rule = ending(health.facts())
+    return rule and rule.text(health.facts())
 
 
 def test_a_worker_ends_by_itself_once_nothing_was_left_for_so_long():
     """The time begins anew with every message, and while nothing is assigned."""
-    quiet = Quiet(10.0, 0.0)
-    assert [quiet.look(lag, now) for lag, now in ((0, 9.9), (3, 10.0), (0, 19.9))] == [False] * 3
-    assert quiet.look(0, 20.0)
-    assert not quiet.look(None, 30.0)
-    assert not quiet.look(0, 39.0)
-    assert quiet.look(0, 40.0)
-    assert not Quiet(None, 0.0).look(0, 10**6)
+    assert [ends_idle(10.0, *((0, 9.9), (3, 10.0), (0, 19.9))[:n]) for n in (1, 2, 3)] == [None] * 3
+    assert ends_idle(10.0, (0, 9.9), (3, 10.0), (0, 20.0)) == "nothing was left to read"
+    assert not ends_idle(10.0, (0, 20.0), (None, 30.0))
+    assert not ends_idle(10.0, (None, 30.0), (0, 39.0))
+    assert ends_idle(10.0, (None, 30.0), (0, 40.0))
+    assert not ends_idle(None, (0, 10**6))
+
+
+def test_a_worker_notes_its_snapshots_and_has_its_health_looked_at():
+    """Else it would be ended amid the last ones, and never where it hangs."""
+    code = BUILD.partition("app = ")[0] + (
+        "from types import SimpleNamespace\n"
+        'made = Worker(topology, "perturb", sides, metrics, None, None)\n'
+        "now = [made.health._clock()]\n"
+        "made.health._clock = lambda: now[0]\n"
+        "made.health.ending()\n"
+        "now[0] += 9\n"
+        "before = made.health.facts().unsaved\n"
+        "made.saved(SimpleNamespace(bytes=1), 0.1)\n"
+        "print(round(before, 3), made.health.facts().unsaved, flush=True)\n"
+        "made.brokers.start = made.check = lambda: None\n"
+        "made._run = lambda: 0\n"
+        'made.health.start = lambda: print("looks", flush=True)\n'
+        "os._exit(made.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == ["9.0", "0.0", "looks"], done.stderr[-500:]
 
 
 def test_the_watch_tells_the_probes_and_knows_the_slots():
     """Else /live were 503 after two minutes of any worker; hourly batches are no idleness."""
     code = BUILD.partition("app = ")[0] + (
-        'made = Worker(topology, "perturb", sides, metrics, bytes(32), None)\n'
-        "print(made.watch.looked == made.probes.looked, made.watch.idle_after, flush=True)\n"
+        'made = Worker(topology, "perturb", sides, metrics, None, None)\n'
+        "print(made.watch.health is made.health, made.watch.idle_after, flush=True)\n"
         "os._exit(0)"
     )
     done = subprocess.run(

@@ -25,6 +25,7 @@ from ldp_kafka.runtime.kafka.admin.topics import (
     partitions_of,
     produce_once,
     settings_of,
+    verify,
 )
 
 __all__ = [
@@ -44,5 +45,6 @@ __all__ = [
     "produce_once",
     "quiet",
     "settings_of",
+    "verify",
     "watermarks",
 ]

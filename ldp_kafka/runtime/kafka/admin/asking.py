@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -21,12 +22,14 @@ __all__ = [
     "Config",
     "asker",
     "cluster_of",
+    "describe_groups",
     "explained",
     "goes_on",
     "kind_of",
     "of_controller",
     "patiently",
     "quiet",
+    "refused",
     "where",
     "without_errors",
 ]
@@ -84,6 +87,7 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token"
 """What a client says of a token endpoint; behind it, whatever the endpoint said."""
 _RIGHTS = "; this login may not do that: `ldp-kafka topics TOPOLOGY --acls` says what it needs"
 _TURN = 3.0  # seconds that one controller has for an answer
+_NEVER = 3600.0  # seconds: the most that librdkafka takes
 _LOGIN_AFTER = 2.0  # seconds in which every attempt to log in was refused
 
 _Answer = TypeVar("_Answer")
@@ -178,6 +182,25 @@ def of_controller(
     return patiently(config, what, turn, timeout, client, {*passing, *_UNREACHED})
 
 
+def describe_groups(
+    client: AdminClient, groups: Sequence[str], seconds: float, **more: object
+) -> dict[str, Future[Any]]:
+    """`AdminClient.describe_consumer_groups`, answered within ``seconds``.
+
+    librdkafka (2.16) ends the process (an assertion) where it gives such a question up while it
+    looks for the group's coordinator, and finds the coordinator later: as on a fresh broker. So it
+    never gives one up, and the wait is ours.
+
+    Raises
+    ------
+    KafkaException : no answer came in time
+    """
+    asked = client.describe_consumer_groups(groups, request_timeout=_NEVER, **more)
+    if wait(asked.values(), seconds).not_done:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    return dict(asked)
+
+
 def without_errors(answers: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
     """The answers; KafkaException where one of them is an error of its partition only."""
     for answer in answers:
@@ -194,6 +217,16 @@ def where(config: Config) -> str:
 def kind_of(error: KafkaError) -> type[BrokerError | ConfigurationError]:
     """Whether to try again: not where a right is missing."""
     return ConfigurationError if error.code() in _FORBIDDEN else BrokerError
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Say in these words, and the broker's, what it answered in place of what was asked."""
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0]
+        raise kind_of(reason)(f"{what}: {reason.str()}") from None
 
 
 def goes_on(error: KafkaError) -> bool:

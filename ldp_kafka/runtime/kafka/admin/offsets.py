@@ -22,6 +22,7 @@ from ldp_kafka.runtime.kafka.admin.asking import (
     PASSING,
     Config,
     asker,
+    describe_groups,
     explained,
     patiently,
     quiet,
@@ -75,11 +76,19 @@ def watermarks(
 
 
 def extents(
-    config: Config, topic: str, partitions: Iterable[int], *, timeout: float = 10.0
+    config: Config,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    stable: bool = False,
+    timeout: float = 10.0,
 ) -> dict[int, tuple[int, int]]:
-    """Return `watermarks` of each of these partitions."""
+    """Return `watermarks` of each of these partitions; ``stable``: they end where a transaction
+    is open, as they do for whoever reads what is committed.
+    """
     config = quiet(config)
-    consumer = asker(config, "ldp_kafka.admin")
+    more = {"isolation.level": "read_committed"} if stable else {}
+    consumer = asker(config, "ldp_kafka.admin", **more)
     return {
         partition: _watermarks(config, consumer, topic, partition, timeout)
         for partition in partitions
@@ -219,7 +228,7 @@ def group_state(config: Config, group: str, *, timeout: float = 10.0) -> tuple[s
             return None
     with explained(config, f"the members of group {group}", admin):
         try:
-            found = admin.describe_consumer_groups([group], request_timeout=timeout)[group].result()
+            found = describe_groups(admin, [group], timeout)[group].result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return "dead", 0

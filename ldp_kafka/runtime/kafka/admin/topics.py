@@ -23,13 +23,15 @@ from ldp_kafka.runtime.kafka.admin.asking import (
 )
 from ldp_kafka.runtime.kafka.admin.offsets import watermarks
 
-__all__ = ["TopicSpec", "ensure", "partitions_of", "produce_once", "settings_of"]
+__all__ = ["TopicSpec", "ensure", "partitions_of", "produce_once", "settings_of", "verify"]
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _VERIFIED = ("cleanup.policy", "message.timestamp.type")
 """Settings that a topic that exists must have as well: on them hangs what is true, not how fast it
 is.
 """
+
+_LARGEST = "max.message.bytes"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class TopicSpec:
     config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and
         ``message.timestamp.type``, where given, must also hold for a topic that exists
     cure : what to do where a topic that exists has ``{}`` partitions instead
+    takes : bytes of what is written to it together; one that exists must take as many
+    uncompact : what to do where its ``cleanup.policy`` is another one
     made : more of its configuration, which a topic that exists need not have
 
     Raises
@@ -55,6 +59,8 @@ class TopicSpec:
     partitions: int
     config: Mapping[str, str] = field(default_factory=dict)
     cure: str = ""
+    takes: int = 0
+    uncompact: str = ""
     made: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,6 +151,14 @@ def ensure(
     # asked, and another process may have been first.
     _verify(config, admin, missing, mock=mock, timeout=timeout)
     return created
+
+
+def verify(config: Config, specs: Iterable[TopicSpec], *, timeout: float = 15.0) -> None:
+    """See that these topics are as they must be; they exist. Raises as `ensure`."""
+    config = quiet(config)
+    admin = AdminClient(config)
+    mock = is_embedded(cluster_of(config, admin, timeout))
+    _verify(config, admin, list(specs), mock=mock, timeout=timeout)
 
 
 def partitions_of(config: Config, topic: str, *, timeout: float = 15.0) -> int | None:
@@ -253,21 +267,30 @@ def _verify(
                 f" {found[spec.name]} at {where(config)}"
                 + (f": {spec.cure.format(found[spec.name])}" if spec.cure else "")
             )
-    wanted = {
-        spec.name: {name: _words(spec.config[name]) for name in _VERIFIED if name in spec.config}
-        for spec in specs
-    }
-    wanted = {name: settings for name, settings in wanted.items() if settings}
-    if mock or not wanted:
-        return
-    for topic, settings in wanted.items():
-        held = _held(config, admin, topic, timeout)
-        for name, words in settings.items():
-            if (has := _words(held[name])) != words:
-                must, is_ = (",".join(sorted(found)) for found in (words, has))
-                raise ConfigurationError(
-                    f"topic {topic} must have {name}={must}, found {is_} at {where(config)}"
-                )
+    for spec in specs:
+        settings = {name: spec.config[name] for name in _VERIFIED if name in spec.config}
+        if not mock and (settings or spec.takes):
+            _compare(config, spec, settings, _held(config, admin, spec.name, timeout))
+
+
+def _compare(
+    config: Config, spec: TopicSpec, settings: Mapping[str, str], held: Mapping[str, str]
+) -> None:
+    """See that a topic has these settings, and takes what is written."""
+    for name, value in settings.items():
+        if (has := _words(held[name])) != (words := _words(value)):
+            must, is_ = (",".join(sorted(found)) for found in (words, has))
+            cure = f": {spec.uncompact}" if spec.uncompact and name == "cleanup.policy" else ""
+            raise ConfigurationError(
+                f"topic {spec.name} must have {name}={must}, found {is_} at {where(config)}{cure}"
+            )
+    if (most := int(held.get(_LARGEST, spec.takes))) < spec.takes:
+        raise ConfigurationError(
+            f"topic {spec.name} must have {_LARGEST}={spec.takes} or more, found {most} at"
+            f" {where(config)}: what is written together has up to so many bytes. Where the cluster"
+            f" takes no more, set message.max.bytes: {most} in kafka.client: no record of ours may"
+            " be larger then"
+        )
 
 
 def settings_of(config: Config, topic: str, *, timeout: float = 15.0) -> dict[str, str]:

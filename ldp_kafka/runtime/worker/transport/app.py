@@ -63,6 +63,8 @@ class App(faust.App):  # type: ignore[misc]
         """Is told of each assignment, at its beginning."""
         self.ready: Callable[[], None] = lambda: None
         """Is told when the state of an assignment is read, and messages flow."""
+        self.failing: Callable[[], None] = lambda: None
+        """Is told of a broker that is not reached."""
         self.lost: Callable[[], None] = lambda: None
         """Is told of a rebalance that begins while the app ends."""
 

@@ -43,6 +43,7 @@ _RIGHTS = {
 }
 # librdkafka would leave out a batch that it cannot read, and go on behind it
 _UNREAD = {KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION}  # noqa: SLF001 - that is their name
+_UNREACHED = {KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001
 
 
 class Poller:
@@ -247,4 +248,6 @@ class Poller:
             end(ConfigurationError(f"this login may not READ {kind} {name}; {need}"))
         if error.fatal() or error.code() in _UNREAD or not survived:
             end(BrokerError(f"the client of group {self._group} has failed: {error.str()}"))
+        if error.code() in _UNREACHED:
+            self._consumer.app.failing()
         logger.warning("the client goes on: %s: %s", error.name(), error.str())

@@ -13,7 +13,7 @@ from faust.types.tables import TableManagerT
 from mode import Service
 
 from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.runtime.worker.probes import Assignment
+from ldp_kafka.runtime.worker.health_rules import Assignment
 
 __all__ = ["Tables"]
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from faust.types import TP
 
-from ldp_kafka.runtime.worker.probes import Assignment
+from ldp_kafka.runtime.worker.health_rules import Assignment
 from ldp_kafka.runtime.worker.transport import tables as room
 from ldp_kafka.runtime.worker.transport.tables import Tables
 

@@ -1,4 +1,6 @@
-"""What a worker answers to whoever asks whether it works."""
+"""Whether a worker is alive: what the table says of it, what is noted for it, and what a probe
+answers.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,29 @@ import pytest
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
-from ldp_kafka.runtime.kafka.presence import Presence
-from ldp_kafka.runtime.worker.backlog import Backlog
-from ldp_kafka.runtime.worker.probes import (
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, Question
+from ldp_kafka.runtime.worker import health as room
+from ldp_kafka.runtime.worker import health_rules
+from ldp_kafka.runtime.worker.exits import RETRY, WRONG
+from ldp_kafka.runtime.worker.health import Health
+from ldp_kafka.runtime.worker.health_rules import (
+    GOODBYE,
     JOIN,
-    LIVE,
-    READY,
+    LEAVE,
+    LONGEST,
+    RULES,
+    STALL,
     START,
     STUCK,
     Assignment,
     Facts,
-    Probes,
-    decide,
+    Follows,
+    Still,
+    ending,
+    live,
+    ready,
 )
+from ldp_kafka.runtime.worker.watch import Backlog
 from tests.broker.flow import Flow
 
 WORKS = Facts(age=1000.0, turned=0.5, looked=1.0, partitions=2)
@@ -129,7 +141,7 @@ TABLE = {
         "recovers the state",
     ),
     "ends": (WORKS._replace(ending=True), True, "ends in order", False, "it ends"),
-    "hangs while it ends": (  # `process.Process` ends it then
+    "hangs while it ends": (  # it is ended then, see `ENDS`
         WORKS._replace(ending=True, turned=LATE, looked=LATE),
         True,
         "ends in order",
@@ -139,24 +151,119 @@ TABLE = {
 }
 
 
+ENDS = {
+    "away for too long": (
+        WORKS._replace(silent=LONGEST + 2, asked=LONGEST + 1, reason="it timed out"),
+        "15 minutes: a new process looks for it anew; it timed out",
+        RETRY,
+    ),
+    "retired": (
+        WORKS._replace(retired="t"),
+        "t is retired by its budget file",
+        WRONG,
+    ),
+    "failed": (WORKS._replace(failed=True), "the error", None),
+    "saved": (
+        WORKS._replace(ending=True, unsaved=1.0, saved=GOODBYE + 1),
+        "all is saved, but its group was not told within 5 s",
+        0,
+    ),
+    "unsaved": (
+        WORKS._replace(ending=True, unsaved=LEAVE + 1),
+        "ending in order came to nothing for 15 s: ended at once; it waited here:",
+        RETRY,
+    ),
+    "stands still": (
+        WORKS._replace(still=Still("t.raw", 1, 7, STALL + 1)),
+        "t.raw partition 1: 7 messages wait, but none was delivered for 60 s;",
+        RETRY,
+    ),
+    "idle": (WORKS._replace(idle=9.0), "nothing was left to read", None),
+}
+"""By rule: facts by which the process ends, its words, and the exit code."""
+ALONE = {
+    "ends in order": TABLE["ends"][0],
+    "ends": TABLE["ends"][0],
+    "away": TABLE["waits for a broker"][0],
+    "starts for too long": TABLE["starts for too long"][0],
+    "starts": UNBORN,
+    "hangs": TABLE["hangs while it joins"][0],
+    "left out": TABLE["is kept out of its group"][0],
+    "does not look": TABLE["is not looked after"][0],
+    "works": WORKS,
+    "joins": TABLE["joins"][0],
+    "revoked": TABLE["revoked"][0],
+    "recovers": TABLE["recovers"][0],
+    "stands by": TABLE["stands by"][0],
+    "ready": WORKS,
+} | {name: facts for name, (facts, *_) in ENDS.items()}
+"""By rule: facts of which it alone decides something."""
+
+
 @pytest.mark.parametrize("row", TABLE.values(), ids=TABLE.keys())
 def test_what_follows_from_the_facts(row):
-    facts, live, lives, ready, readies = row
-    for rules, yes, why in ((LIVE, live, lives), (READY, ready, readies)):
-        found = decide(rules, facts)
+    facts, lives, live_why, works, ready_why = row
+    for answer, yes, why in ((live, lives, live_why), (ready, works, ready_why)):
+        found = answer(facts)
         assert found.yes is yes, found
         assert why in found.why
         assert "\n" not in found.why
+    assert ending(facts) is None
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_the_process(name):
+    """At once, with the code and the words; a moment before, by nothing else. What is answered in
+    the meantime is what the other rules say.
+    """
+    facts, words, code = ENDS[name]
+    rule = ending(facts)
+    assert rule is RULES[name]
+    assert words in rule.text(facts) and "{" not in rule.text(facts)
+    assert rule.code == code
+    assert rule.follows is (Follows.STOP if name == "idle" else Follows.END)
+    assert live(facts).yes
+
+
+def test_a_process_ends_after_its_time_and_not_before():
+    for facts in (
+        WORKS._replace(silent=LONGEST + 9, asked=LONGEST),
+        WORKS._replace(ending=True, unsaved=LEAVE, saved=GOODBYE),
+        WORKS._replace(still=Still("t.raw", 1, 7, STALL)),
+    ):
+        assert ending(facts) is None
 
 
 def test_every_rule_decides_something():
     """One that never does is not needed, or stands behind another by mistake."""
-    for rules in (LIVE, READY):
-        deciding = {
-            next(at for at, rule in enumerate(rules) if rule.holds(facts))
-            for facts, *_ in TABLE.values()
-        }
-        assert deciding == set(range(len(rules)))
+    assert ALONE.keys() == RULES.keys()
+
+
+def decided(facts):
+    """What is answered, and how the process ends."""
+    answers = []
+    for ask in (live, ready):
+        try:
+            answers.append(ask(facts))
+        except StopIteration:
+            answers.append(None)
+    rule = ending(facts)
+    return *answers, rule and (rule.follows, rule.code)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_without_a_rule_the_table_is_a_broken_twin(name, monkeypatch):
+    """Nothing else says what the rule said: another answer is given, or another end."""
+    before = decided(ALONE[name])
+    monkeypatch.setattr(health_rules, "RULES", {key: RULES[key] for key in RULES if key != name})
+    assert decided(ALONE[name]) != before
+
+
+def test_the_probes_end_with_an_answer_whatever_the_facts_are():
+    """The last rules about each question hold always."""
+    for ask in ("live", "ready"):
+        last = [rule for rule in RULES.values() if getattr(rule.follows, ask) is not None][-1]
+        assert all(last.holds(facts) for facts in ALONE.values())
 
 
 class Clock:
@@ -171,53 +278,139 @@ def clock() -> Clock:
     return Clock()
 
 
+class Broker:
+    """Answers, or does not."""
+
+    error: BrokerError | None = None
+
+    def __call__(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
 def test_the_facts_are_what_was_noted(clock):
-    probes = Probes(clock)
+    health, broker = Health(clock), Broker()
+    health.brokers = BrokerHealth([Question("one", broker)], clock=clock)
     clock.now += 3
-    assert probes.facts() == UNBORN
+    assert health.facts() == UNBORN
 
     async def turn():
-        probes.beat()
+        health.beat()
 
     asyncio.run(turn())
-    assert probes.facts().joining == 3
-    probes.assigned()
-    probes.assignment, probes.partitions = (lambda: Assignment.RECOVERED), (lambda: 2)
+    assert health.facts().joining == 3
+    health.assigned()
+    health.assignment, health.partitions = (lambda: Assignment.RECOVERED), (lambda: 2)
     clock.now += 5
-    assert probes.facts() == Facts(8.0, 5.0, 5.0, 0.0, None, Assignment.RECOVERED, 2, False)
-    probes.looked()
+    assert health.facts() == Facts(8.0, 5.0, 5.0, 0.0, None, Assignment.RECOVERED, 2, False)
+    health.looked()
     clock.now += 1
-    probes.revoked()
-    probes.silent()
+    health.revoked()
+    broker.error = BrokerError("away")
+    health.brokers.look()
     clock.now += 50
-    probes.silent()
-    found = probes.facts()
-    assert (found.turned, found.looked, found.joining, found.silent) == (56, 51, 50, 50)
-    probes.answered()
-    clock.now += 7
-    found = probes.facts()
-    # an outage counts for nobody
-    assert (found.turned, found.looked, found.joining, found.silent) == (7, 7, 7, None)
-    probes.answered()
+    health.brokers.look()
     clock.now += 1
-    assert probes.facts().turned == 8
-    probes.assignment = lambda: Assignment.REVOKED
-    assert probes.facts().partitions == 0
-    probes.ending()
-    assert probes.facts().ending
+    facts = health.facts()
+    assert (facts.turned, facts.looked, facts.joining, facts.silent) == (57, 52, 51, 51)
+    assert (facts.asked, facts.reason) == (50, "away")
+    broker.error = None
+    health.brokers.look()
+    clock.now += 7
+    facts = health.facts()
+    # an outage counts for nobody
+    assert (facts.turned, facts.looked, facts.joining, facts.silent) == (7, 7, 7, None)
+    health.brokers.look()
+    clock.now += 1
+    assert health.facts().turned == 8
+    health.assignment = lambda: Assignment.REVOKED
+    assert health.facts().partitions == 0
+    assert (health.facts().ending, health.facts().unsaved) == (False, None)
+    health.ending()
+    clock.now += 4
+    assert (health.facts().ending, health.facts().unsaved) == (True, 4)
+    health.saved()
+    clock.now += 2
+    health.ending()
+    assert health.facts().unsaved == 2
+
+
+def test_what_is_saved_is_seen_while_it_ends(clock):
+    """From the look that sees it on; a partition that stood still is nobody's business then."""
+    health = Health(clock)
+    health.finished = lambda: True
+    health.waiting({("t", 0): 1}, ())
+    health.look()
+    assert health.facts().saved is None and health.facts().still is not None
+    health.ending()
+    health.look()
+    clock.now += 3
+    assert health.facts().saved == 3 and health.facts().still is None
+
+
+class Ended(BaseException):
+    """What an end is here: a process ends with nothing above it to catch."""
+
+
+def test_the_thread_that_looks_does_what_the_table_says(clock, monkeypatch):
+    """It ends the process with the rule's code and words, or with the error."""
+    ended = []
+    for name in ("end", "leave"):
+
+        def end(*reason, name=name):
+            ended.append((name, *reason))
+            raise Ended
+
+        monkeypatch.setattr(room, name, end)
+    health, error = Health(clock), ConfigurationError("a right is missing")
+    health.look()
+    health.waiting({("t", 0): 5}, ())
+    health.brokers.clock = lambda: STALL + 1
+    health.waiting({("t", 0): 5}, ())
+    with pytest.raises(Ended):
+        health.look()
+    health.ending()
+    health.finished = lambda: True
+    health.look()
+    clock.now += GOODBYE + 1
+    with pytest.raises(Ended):
+        health.look()
+    health.failed(error)
+    with pytest.raises(Ended):
+        health.look()
+    (still, still_words, code), (saved, saved_words), failed = ended
+    assert (still, code, saved, failed) == ("end", RETRY, "leave", ("end", error))
+    assert "5 messages wait" in still_words and "all is saved" in saved_words
+
+
+def test_an_error_of_the_thread_that_looks_ends_the_process(monkeypatch):
+    """Else nobody would look any more."""
+    ended, health = [], Health()
+    health.look = lambda: 1 / 0
+    monkeypatch.setattr(room, "end", ended.append)
+    health._run()
+    assert isinstance(ended[0], ZeroDivisionError)
+
+
+def test_nothing_is_looked_at_once_it_has_left():
+    looked, health = [], Health()
+    health.look = lambda: looked.append(1)
+    health.left()
+    health._run()
+    assert not looked
 
 
 def test_a_loop_that_hangs_is_seen():
     """The beat goes on by itself, and stands still where the loop does."""
-    probes = Probes()
+    health = Health()
     seen = []
 
     async def work():
-        probes.beat()
+        health.beat()
         await asyncio.sleep(2.5)
-        seen.append(probes.facts().turned)
+        seen.append(health.facts().turned)
         time.sleep(1.5)  # noqa: ASYNC251 - what hangs
-        seen.append(probes.facts().turned)
+        seen.append(health.facts().turned)
 
     asyncio.run(work())
     assert seen[0] < 1.4  # without the second beat it were 2.5
@@ -240,14 +433,14 @@ def backlog(offsets, places=lambda: {("t", 0), ("t", 1)}):
     """A backlog, and what it showed."""
     shown = []
     metrics = SimpleNamespace(lag=shown.append)
-    return Backlog(offsets, places, metrics, Presence()), shown
+    return Backlog(offsets, places, metrics, BrokerHealth()), shown
 
 
 def test_the_lag_moves_while_a_fold_runs(monkeypatch):
     """It was asked for in the loop, which stands still then."""
-    from ldp_kafka.runtime.worker import backlog as room
+    from ldp_kafka.runtime.worker import watch
 
-    monkeypatch.setattr(room, "ASK", 0.05)
+    monkeypatch.setattr(watch, "ASK", 0.05)
     offsets = Offsets()
     made, shown = backlog(offsets)
 
@@ -277,10 +470,10 @@ def test_a_lag_that_is_not_told_is_not_shown(error):
     made, shown = backlog(offsets)
     offsets.answer = error
     made.look()
-    assert made.presence.here == isinstance(error, ConfigurationError)
+    assert made.brokers.here == isinstance(error, ConfigurationError)
     offsets.answer = 3
     made.look()
-    assert shown == ([6] if made.presence.here else [])
+    assert shown == ([6] if made.brokers.here else [])
 
 
 # a worker's life

@@ -6,23 +6,22 @@ So it waits: nothing is folded meanwhile, and no deadline comes nearer.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import NamedTuple, TypeVar
 
-from confluent_kafka import KafkaException
-
 from ldp_kafka.errors import BrokerError, LdpKafkaError
-from ldp_kafka.runtime.kafka.admin import kind_of
+from ldp_kafka.runtime.kafka.admin.asking import refused
 
-__all__ = ["Presence", "Question", "UnansweredError"]
+__all__ = ["BrokerHealth", "Question", "UnansweredError"]
 
 LOOK = 1.0  # seconds between two questions
 STEP = 2 * LOOK  # seconds that one answer moves the clock on at most
+AGAIN = 0.05  # seconds until `answered` asks again
 ANEW = 10  # questions without an answer, one after the other, after which new clients ask
-LONGEST = 900.0  # seconds after which a new process, with new clients and addresses, is better
 
 _Answer = TypeVar("_Answer")
 
@@ -39,7 +38,7 @@ class Question(NamedTuple):
     ask: Callable[[], object]
 
 
-class Presence:
+class BrokerHealth:
     """What the brokers of one worker have answered of late. Any thread may use it.
 
     They are away from the first question that they leave without an answer until they have
@@ -51,7 +50,6 @@ class Presence:
     clock : seconds, never going back
     gone : is told of the beginning of each outage, and why it is one
     back : is told of its end
-    given_up : is told where an outage lasts for `LONGEST`
     renew : has questions asked by new clients
     shown : is told after each look for how many seconds they have been away
     """
@@ -63,23 +61,27 @@ class Presence:
         clock: Callable[[], float] = time.monotonic,
         gone: Callable[[str], None] = lambda _: None,
         back: Callable[[], None] = lambda: None,
-        given_up: Callable[[BrokerError], None] = lambda _: None,
         renew: Callable[[], None] = lambda: None,
         shown: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._routine, self._clock = cycle(routine), clock
         self._asks = bool(routine)
-        self._gone, self._back, self._given_up, self._renew = gone, back, given_up, renew
+        self._gone, self._back, self._renew = gone, back, renew
         self._shown, self._misses = shown, 0
         self._unanswered: dict[str, Question] = {}
         self._lock = threading.Lock()
         self._there, self._heard = 0.0, clock()
-        self._since: float | None = None
+        self.since: float | None = None
+        """When the outage began; None: there is none."""
+        self.over = float("-inf")
+        """When the last outage was over."""
+        self.in_vain = 0.0, ""
+        """When the brokers were last asked again without an answer, and why there was none."""
 
     @property
     def here(self) -> bool:
         """Whether every question has been answered."""
-        return self._since is None
+        return self.since is None
 
     def clock(self) -> float:
         """Seconds in which the brokers have been there: up to their last answer, so it stands still
@@ -96,11 +98,8 @@ class Presence:
         LdpKafkaError : of any other kind: asking again does not help
         """
         try:
-            try:
+            with refused(f"{about}: the broker did not say"):
                 answer = ask()
-            except KafkaException as error:
-                why = error.args[0]
-                raise kind_of(why)(f"{about}: the broker did not say: {why.str()}") from None
         except BrokerError as error:
             self._missed(Question(about, ask), error)
             raise UnansweredError from error
@@ -111,11 +110,26 @@ class Presence:
         """Nobody wants to know any more, or it was answered."""
         with self._lock:
             self._unanswered.pop(about, None)
-            over = self._since is not None and not self._unanswered
+            over = self.since is not None and not self._unanswered
             if over:
-                self._since, self._heard = None, self._clock()
+                self.over = self._heard = self._clock()  # before it is: see `health.Health.facts`
+                self.since = None
         if over:
             self._back()
+
+    async def answered(
+        self, about: str, question: Callable[[], _Answer], wanted: Callable[[], bool]
+    ) -> _Answer | None:
+        """What a broker says, however long it is away; None where nobody wants to know any more."""
+        while wanted():
+            try:
+                answer = await asyncio.to_thread(self.ask, about, question)
+            except UnansweredError:
+                await asyncio.sleep(AGAIN)
+            else:
+                return answer if wanted() else None
+        self.forget(about)
+        return None
 
     def look(self) -> None:
         """Ask once: what was left without an answer, or what is next."""
@@ -125,7 +139,7 @@ class Presence:
             self._look(next(self._routine) if left is None else left)
         else:
             self._answered()
-        since = self._since
+        since = self.since
         self._shown(0.0 if since is None else self._clock() - since)
 
     def _look(self, question: Question) -> None:
@@ -135,7 +149,7 @@ class Presence:
             self._misses += 1
             if self._misses % ANEW == 0:
                 self._renew()
-            self._look_at_the_time(error.__cause__)
+            self.in_vain = self._clock(), str(error.__cause__)
         except LdpKafkaError:  # whoever needs the answer asks for it, and ends
             self.forget(question.about)
             self._answered()
@@ -144,7 +158,7 @@ class Presence:
 
     def start(self) -> None:
         """Look from now on, until the process ends."""
-        threading.Thread(target=self._run, daemon=True, name="presence").start()
+        threading.Thread(target=self._run, daemon=True, name="brokers").start()
 
     def _run(self) -> None:
         while True:
@@ -156,24 +170,15 @@ class Presence:
         self._misses = 0
         with self._lock:
             now = self._clock()
-            if self._since is None:
+            if self.since is None:
                 self._there += min(now - self._heard, STEP)
             self._heard = now
 
     def _missed(self, question: Question, reason: BrokerError) -> None:
         with self._lock:
-            begins = self._since is None
+            begins = self.since is None
             self._unanswered[question.about] = question
-            self._since = self._clock() if self._since is None else self._since
+            if begins:
+                self.since = self._clock()
         if begins:
             self._gone(str(reason))
-
-    def _look_at_the_time(self, reason: BaseException | None) -> None:
-        since = self._since
-        if since is not None and self._clock() - since > LONGEST:
-            self._given_up(
-                BrokerError(
-                    f"the broker has been away for {LONGEST / 60:.0f} minutes: a new process"
-                    f" looks for it anew; {reason}"
-                )
-            )
