@@ -11,7 +11,7 @@ __all__ = ["CURE", "murmur2", "partitions_of"]
 
 CURE = (
     "key each message by its user's id, and let input.partitioning: murmur2 refuse what lies"
-    " elsewhere"
+    " elsewhere; of someone else's topic, input.relay: rekey brings each user into one partition"
 )
 """What to do where users are in several partitions."""
 

@@ -17,6 +17,11 @@ from tests.broker.relays import event
 from tests.broker.watching import until
 
 RELAYED = TEXT.replace("input:\n", "input:\n  topic: {name}.theirs\n  relay: true\n")
+TEXTS = {
+    "ours": TEXT,
+    "relayed": RELAYED,
+    "re-keyed": RELAYED.replace("relay: true", "relay: rekey\n  sources: 2"),
+}
 
 
 def theirs(topology, _=None):
@@ -47,12 +52,11 @@ def committed(flow):
     return [admin.committed({"bootstrap.servers": flow.boot}, *each, numbers) for each in places]
 
 
-@pytest.mark.parametrize("relay", [False, True])
+@pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("at_once", [True, False])
-def test_nothing_is_acknowledged_behind_it(kafka, tmp_path, prefix, relay, at_once):
+def test_nothing_is_acknowledged_behind_it(kafka, tmp_path, prefix, text, at_once):
     """The new topic is filled past the old one's end at once, so that no offset tells."""
-    text = RELAYED if relay else TEXT
-    with Flow(kafka, tmp_path, prefix, text=text, ready=theirs) as flow:
+    with Flow(kafka, tmp_path, prefix, text=TEXTS[text], ready=theirs) as flow:
         client, topic = AdminClient({"bootstrap.servers": kafka}), flow.topology.input.topic
         flow.start("collect")
         worker = flow.start("perturb")

@@ -174,5 +174,5 @@ def test_a_compacted_topic_is_named(flow, capsys):
         (wrong := said(capsys, "status", str(flow.path)))[1],
         (tried := said(capsys, "validate", str(flow.path), "--from-topic", "9"))[1],
     ):
-        assert "set input.gaps: allow" in text and "input.relay: true" in text, text
+        assert "set input.gaps: allow" in text and "input.relay as well" in text, text
     assert (wrong[0], tried[0]) == (1, 2)

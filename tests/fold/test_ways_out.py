@@ -5,6 +5,7 @@ gone, and the worker runs again: no event lost, nothing drawn twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -19,12 +20,12 @@ from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
-from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.state import plan_rewind, plan_skip
 from ldp_kafka.topology import loads
 from tests.fold import cases
 from tests.fold.epochs import Shelf
 from tests.fold.judge import said
+from tests.runtime.stages import rekeys
 
 (LOG,) = cases.orderly(1, 6)
 TOPOLOGY = cases.topology(1)
@@ -61,9 +62,8 @@ class Place:
     def stage(self, number=0):
         if self.role == "collect":
             return roles.make(self.topology, "collect", number)
-        return make_perturb(
-            self.topology, number, edge_randomness(self.topology, self.key, cases.HERE)
-        )
+        noise = edge_randomness(self.topology, self.key, cases.HERE)
+        return roles.make(self.topology, self.spec, number, noise)
 
     @property
     def facts(self):
@@ -346,6 +346,32 @@ def test_a_log_that_was_cut_before_it_was_read_is_skipped(committed):
     assert place.gaps() == [[LATER + 1, LATER + 2], [LATER + 6, LATER + 7]]
     lost = {LATER + 1, LATER + 2, LATER + 6, LATER + 7}
     assert place.clean([each for each in LOG if each.offset not in lost])
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+def test_a_skip_in_a_log_that_is_re_keyed(kept):
+    """What is lost comes again, of a relay that had not committed it. The state goes on to know
+    what it has of each source: it takes what is new to it, and nothing behind what was kept.
+    """
+    dice, of = Random(1), rekeys.topology(partitions=1)
+    theirs = [rekeys.messages_of(dice, each) for each in rekeys.events_of(dice)]
+    world = rekeys.World(of, theirs)
+    dies, relay = (world.relay(*range(rekeys.SOURCES)) for _ in range(2))
+    for source in range(rekeys.SOURCES):
+        for _ in range(12):
+            dies.copy(source)
+    dies.arrive(0)
+    end = len(world.ours[0])
+    relay.finish()
+    place = Place(topology=of, log=world.ours[0])
+    place.work(end // 2)
+    place.start = end + 1 - kept
+    assert place.skip() == [] and place.skipped == end // 2 + 1
+    place.work()
+    lost = range(end // 2 + 1, place.start)
+    assert len(lost) > 10 and place.gaps() == [[lost[0], lost[-1]]]
+    assert place.clean([each for each in place.log if each.offset not in lost])
+    assert place.clean() is (kept == 0)
 
 
 def test_a_skip_that_retention_overtakes_again():

@@ -31,7 +31,7 @@ from ldp_kafka.topology.stamps import BY_THE_BROKER, UNBOUNDED, Stamps, stamps
 __all__ = ["check_topics", "client_config", "prepare", "read_stamps", "resolve"]
 
 _AT_ONCE = 8  # partitions
-_INPUT = "set {} to {{}} (where the topology has run, give it a new name, too)"
+_GIVEN = "set {} to {{}} (where the topology has run, give it a new name, too)"
 _OURS = "give the topology a new name: its topics are made anew"
 """What to do where a topic has another number of partitions."""
 
@@ -261,7 +261,7 @@ def _specs(
                     topic.name,
                     topic.partitions,
                     topic.config,
-                    _INPUT.format("input.partitions") if topic == given else _OURS,
+                    _GIVEN.format("input.partitions") if topic == given else _OURS,
                     _takes(topology, topic, configs[topic.side]),
                     GAPS if topic == flow.given else "",
                     _stamped(topology, topic),
@@ -319,5 +319,5 @@ def _foreign(
     # a message once, and only the copy is folded.
     copied = source.relay and source.gaps == "allow"
     policy = {} if copied else {"cleanup.policy": "delete"}
-    way_out = _INPUT.format(source.given_by)
+    way_out = _GIVEN.format(source.given_by)
     return TopicSpec(source.topic, source.given_partitions, policy, way_out, uncompact=GAPS)

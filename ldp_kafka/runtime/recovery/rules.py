@@ -175,7 +175,7 @@ SKIP = (
 NEW_NAME = f"give the topology a new name ({SHOWS})"
 GAPS = (
     "set input.gaps: allow, which goes on without what is not there; where the topic is compacted,"
-    " input.relay: true as well"
+    " input.relay as well"
 )
 _OTHER = "the state was written under another {}"
 

@@ -63,8 +63,6 @@ class TopicState:
     """That it has; None where there is no such topic, or this login may not know of it."""
     ours: bool = True
     """Whether we make it."""
-    key: str = "input.partitions"
-    """Of the topology, that says how many partitions it must have."""
 
     @property
     def fits(self) -> bool:
@@ -222,6 +220,8 @@ class Facts:
     """In pipeline order."""
     given: str = ""
     """The topic that values come in by."""
+    given_by: str = "input.partitions"
+    """The key that says how many partitions it has."""
     log: str = ""
     """The log that is folded: the same, unless it is relayed."""
     devices: bool = False

@@ -102,12 +102,12 @@ def read_facts(
                 each.partitions,
                 asked[each.side].partitions.get(each.name),
                 each.ours,
-                topology.input.given_by if each == flow.given else "input.partitions",
             )
             for each in flow.topics
             if asked[each.side].side.answers
         ),
         given=topology.input.topic if flow.raw is not None else topology.reports_topic,
+        given_by=topology.input.given_by,
         log=topology.raw_topic if flow.raw is not None else topology.reports_topic,
         devices=flow.raw is None,
         idle_ms=topology.input.idle_ms,

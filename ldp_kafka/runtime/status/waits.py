@@ -65,9 +65,10 @@ def _topics(facts: Facts) -> str | None:
 def _partitions(facts: Facts) -> str | None:
     for each in facts.topics:
         if not each.fits:
+            key = facts.given_by if each.name == facts.given else "input.partitions"
             return (
                 f"waits for topic {each.name} as it must be: with {each.partitions} partitions, and"
-                f" it has {each.found} ({each.key})"
+                f" it has {each.found} ({key})"
             )
     return None
 

@@ -8,8 +8,9 @@ a slot that begins under the new key was answered under the old one already. Hen
 2. The new key begins with the first slot that lies after every event that the raw log holds, folded
    or not. What was reported was read from the log, so no report was made of that slot or a later
    one; what comes late for earlier slots is made with the old key, today and in every replay. A
-   curator has drawn for slots that have closed, which lie before; a window that is open has the old
-   key in its first slots, and the new one in the others.
+   curator, and an edge whose events a relay re-keys, have drawn for slots that have closed, which
+   lie before; a window that is open has the old key in its first slots, and the new one in the
+   others.
 3. The new key is on disk, in ``FILE.next``, before anything depends on it.
 4. Each partition's state is written once more, bound to the new ring of keys, and the records
    of older epochs are deleted. From then on a worker with the old file halts over it, and one with

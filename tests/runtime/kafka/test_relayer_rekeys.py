@@ -267,6 +267,21 @@ def test_a_source_is_held_back_by_itself(place):
     assert [reached(source) for source in range(SOURCES)] == [11, 310]
 
 
+def test_nothing_is_copied_of_a_topic_that_was_made_anew_while_it_runs(place):
+    """Nor while nobody says that it is the same: its places would be taken for the old one's."""
+    topology, config = place()
+    put(topology, config, 0, array(0))
+    with Copier(topology, config) as copier:
+        until(lambda: left(topology, config) == 0)
+        copier.silent, asked = True, copier.asked
+        put(topology, config, 0, array(1), array(2))
+        until(lambda: copier.asked > asked + 2)
+        copier.silent, copier.replaced = False, True
+        until(lambda: copier.ended)
+    assert isinstance(copier.ended[0], StateError)
+    assert ticks(topology, config) == [{0: [0]}] * PARTITIONS and left(topology, config) == 2
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_other_partitions_than_it_says_are_refused(place, monkeypatch, later):
     """No slot would wait for all of them: at the start, and while it runs."""

@@ -108,6 +108,8 @@ def test_what_a_transaction_leaves_is_said(address, monkeypatch, tmp_path, capsy
         (", gaps: allow", True),
         (", relay: true", True),
         (", relay: true, gaps: allow", False),
+        (", relay: rekey, sources: 2, partitions: 5", True),
+        (", relay: rekey, sources: 2, partitions: 5, gaps: allow", False),
     ],
 )
 def test_a_compacted_topic_is_said(address, monkeypatch, more, refused):
@@ -129,7 +131,14 @@ def test_what_cannot_be_read(address):
     for text, wrong in (
         (made(address).replace("theirs", "nobodys"), "there is no topic nobodys"),
         (made(address).replace("theirs", "empty"), "empty holds no message: there is none to try"),
-        (made(address, ", partitions: 3"), "theirs has 2 partitions, .* says 3: set it to 2"),
+        (
+            made(address, ", partitions: 3"),
+            "theirs has 2 partitions, and input.partitions says 3: set it to 2",
+        ),
+        (
+            made(address, ", relay: rekey, sources: 3, partitions: 2"),
+            "theirs has 2 partitions, and input.sources says 3: set it to 2",
+        ),
     ):
         with pytest.raises(ConfigurationError, match=wrong):
             read_parts(loads(text), 8, patience=10)
@@ -183,3 +192,6 @@ def test_a_topic_keyed_by_bike_is_refused(tmp_path, capsys):
         assert "input.partitioning: murmur2" in out
         assert main([*ask, "--json"]) == 1
         assert json.loads(capsys.readouterr().out)[0]["sample"]["users"]["split"] == 75
+        rekeyed = made(broker.bootstrap_servers, more=", relay: rekey, sources: 4, partitions: 3")
+        path.write_text(rekeyed)
+        assert main(ask) == 0, "re-keyed, each is in one"

@@ -482,13 +482,17 @@ def test_crashes_of_the_fold(kind):
     for seed in range(depth(3, 40)):
         world, _, dice = world_of(seed, KINDS[kind])
         for number in range(PARTITIONS):
-            stage, log = stage_of(world.topology, number), world.ours[number]
-            runs, start = [], 0
-            while start < len(log):
-                size = dice.choice((1, 2, 5, 20))
-                runs.append(log[start : start + size])
-                start += size
-            over_crashes(stage, runs, seed, Pure(stage, runs))
+            crashes(stage_of(world.topology, number), world.ours[number], dice, seed)
+
+
+def crashes(stage, log, dice, seed):
+    """Of the fold of a log, cut into runs of any length."""
+    runs, start = [], 0
+    while start < len(log):
+        size = dice.choice((1, 2, 5, 20))
+        runs.append(log[start : start + size])
+        start += size
+    over_crashes(stage, runs, seed, Pure(stage, runs))
 
 
 class Forgets(Sources):
@@ -522,15 +526,15 @@ def test_a_broken_state_of_the_sources_is_found(kind, monkeypatch):
 # the pace
 
 
-def paced(seed, make=relaying_of):
+def paced(seed, make=relaying_of, faults=0):
     """What the fold counts where a coordinator decides each slot once all partitions have closed
-    it, and how many events there are.
+    it, and how many events there are; and our log. So many relays die, and may go on as zombies.
     """
     dice = Random(seed)
     of = topology(privacy=LPA)
     events = events_of(dice, apart=(0, 2, 9, 40)[seed % 4])
     world = World(of, [messages_of(dice, each) for each in events], make)
-    relay = world.relay(*range(SOURCES))
+    relay, gone = world.relay(*range(SOURCES)), []
     stages = [stage_of(of, number) for number in range(PARTITIONS)]
     states = [stage.fresh() for stage in stages]
     done, counts = [0] * PARTITIONS, Counter()
@@ -558,14 +562,32 @@ def paced(seed, make=relaying_of):
         relay.tick(source, due)
         return True
 
+    def fault():
+        """It ends with some of what is under way, or is taken for dead; another has its place."""
+        for number in range(PARTITIONS):
+            relay.arrive(number, dice.randrange(4))
+        gone.append(relay)
+        zombie = dice.choice(gone)
+        for source in range(SOURCES):
+            for _ in range(dice.randrange(6)):
+                zombie.copy(source)
+        for number in range(PARTITIONS):
+            zombie.arrive(number, dice.choice((0, 2, 10**9)))
+        return world.relay(*range(SOURCES))
+
     while any(relay.next[source] < len(log) for source, log in enumerate(world.theirs)):
         went = [relay.copy(source) for source in dice.sample(range(SOURCES), SOURCES)]
         went += [idle(source) for source in range(SOURCES)]
+        if len(gone) < faults and dice.random() < 0.4:
+            relay = fault()
+            continue
         fold()
+        if dice.random() < 0.2:
+            relay.commit()
         assert decide() or any(went), "nothing can be decided, and nothing copied"
         fold()
     assert any(is_request(each.value) for each in world.ours[0])
-    return counts, sum(map(len, events))
+    return counts, sum(map(len, events)), world
 
 
 PACED = depth(8, 80)
@@ -576,9 +598,23 @@ def test_pacing_by_source_loses_no_event_and_comes_to_an_end(seed):
     """What is held back of one source holds no other, every request comes in time, and nothing is
     late.
     """
-    counts, events = paced(seed)
+    counts, events, _ = paced(seed)
     assert counts["events"] == events
     assert counts["late"] == counts["requests_late"] == 0
+
+
+@pytest.mark.parametrize("seed", range(PACED))
+def test_pacing_loses_no_event_where_relays_die_and_come_back(seed):
+    """Each goes on with what was committed of how far its partitions are and what was decided; and
+    so does the fold, whose snapshots are torn.
+    """
+    counts, events, world = paced(seed, faults=8)
+    assert counts["events"] == events
+    assert counts["late"] == counts["requests_late"] == 0
+    repeats = sum(map(len, world.ours)) - sum(map(len, unrepeated(world)))
+    assert repeats > 20
+    for number, log in enumerate(world.ours):
+        crashes(stage_of(world.topology, number), log, Random(seed), seed)
 
 
 class IdleRunsAway(Rekeying):

@@ -211,7 +211,8 @@ SAYS = {
         (
             "20 users of the events read are in several partitions of meters.raw, with a budget in"
             " each of them: key each message by its user's id, and let input.partitioning: murmur2"
-            " refuse what lies elsewhere"
+            " refuse what lies elsewhere; of someone else's topic, input.relay: rekey brings each"
+            " user into one partition"
         ),
     ),
     "split: verified": (
@@ -227,8 +228,9 @@ SAYS = {
             "users reported twice in a slot, at least 24 times, last in slot 2016-07-18 08:00 UTC:"
             " what is guaranteed does not hold for them: they are in several partitions of"
             " meters.raw (`ldp-kafka validate --from-topic` counts them; key each message by its"
-            " user's id, and let input.partitioning: murmur2 refuse what lies elsewhere), or an"
-            " edge lost its state; mend that, and give the topology a new name"
+            " user's id, and let input.partitioning: murmur2 refuse what lies elsewhere; of someone"
+            " else's topic, input.relay: rekey brings each user into one partition), or an edge"
+            " lost its state; mend that, and give the topology a new name"
         ),
     ),
     "second_reports: of devices": (
@@ -420,6 +422,21 @@ def test_what_keeps_all_else_from_going_on_is_said_first(at):
             continue
         assert waits_for(replace(FLOWS, **{**later, **wrong})).rule == name
     assert list(RULES)[at] == name
+
+
+def test_another_number_of_partitions_is_named_by_its_key():
+    """Of a topic that is re-keyed there is one of its own."""
+    facts = replace(FLOWS, topics=(FEW,), given_by="input.sources")
+    assert waits_for(facts).line.endswith("and it has 3 (input.sources)")
+    assert waits_for(replace(facts, given="theirs")).line.endswith("(input.partitions)")
+
+
+def test_events_that_do_not_say_how_far_a_partition_is():
+    """Where ticks alone do, none may be among the last messages: it has events nevertheless."""
+    facts = replace(FLOWS, input=(partition(0), partition(1, newest=None)), releases=NOTHING)
+    found = waits_for(facts)
+    assert found.rule == "idle"
+    assert "partition 1 of meters.raw: its last messages do not say how far it is;" in found.line
 
 
 def test_who_is_behind_comes_before_a_partition_that_is():
