@@ -281,7 +281,7 @@ class Relayer(Copying):
             if made.in_log:
                 at = self._follow(number, max(mark.log, first), end, made, at)
             elif at is None:
-                at = self._unread(number, there[number][0])
+                at = self._unread(number, there[number][0], made)
             at = self._start(number, at, *there[number])
             lines[number] = _Line(made, at, end, at, time.monotonic())
         self._new.clear()
@@ -307,17 +307,21 @@ class Relayer(Copying):
                 at = copied + 1 if at is None else max(at, copied + 1)
         return at
 
-    def _unread(self, number: int, low: int) -> int | None:
+    def _unread(self, number: int, low: int, made: Relaying) -> int | None:
         """Where nothing is committed, as of a group that was away for too long: the offset behind
         all that our log has of a partition that it re-keys, if that is one of those before ``low``,
-        which have expired. Else None: what it has is written again.
+        which have expired. Else None: what it has is written again. What was decided is in our log,
+        too, and may have expired elsewhere.
         """
-        held = read_records(self._own, self._relay.writes.name) if low > 0 else ()
-        places = (place_of(kept.value) for kept in held)
-        mine = (each for each in places if each is not None and each.source == number)
-        # a tick lies before the record at its offset
-        behind = max((each.offset + (not each.is_tick) for each in mine), default=low)
-        return behind if behind < low else None
+        behind = -1
+        held = read_records(self._own, self._relay.writes.name) if low > 0 or self._paced else ()
+        for kept in held:
+            if is_request(kept.value):
+                made.found(Read(kept.offset, kept.timestamp, kept.value))
+            elif (place := place_of(kept.value)) is not None and place.source == number:
+                # a tick lies before the record at its offset
+                behind = max(behind, place.offset + (not place.is_tick))
+        return behind if 0 <= behind < low else None
 
     def _start(self, number: int, at: int | None, low: int, high: int) -> int:
         """The offset to begin with. What had expired before the first start was never ours.

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,7 @@ from confluent_kafka import Producer
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.kafka import admin, relayer
+from ldp_kafka.runtime.kafka.decisions import Decided
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
@@ -26,6 +28,7 @@ from ldp_kafka.topology import loads
 from tests.broker.relays import FIRST, SLOT, Copier, kept, put
 from tests.broker.requests import ask
 from tests.broker.watching import until
+from tests.runtime.stages.rekeys import asked
 
 SOURCES, PARTITIONS = 2, 3
 TEXT = """
@@ -158,14 +161,17 @@ def test_nothing_is_committed_before_all_of_it_has_arrived(place, monkeypatch):
         until(lambda: left(topology, config) == 0)
 
 
+class Forgetful(relayer.Relayer):
+    """It commits nothing."""
+
+    def _commit(self, consumer):
+        pass
+
+
 def test_who_goes_on_writes_again_what_was_not_committed(place, monkeypatch):
     """The same, in the same order; the fold drops it. It reads nothing of our log."""
     topology, config = place()
     monkeypatch.setattr(relayer, "read_records", lambda *_: pytest.fail("our log was read"))
-
-    class Forgetful(relayer.Relayer):
-        def _commit(self, consumer):
-            pass
 
     put(topology, config, 0, *(array(slot, slot, slot) for slot in range(40)))
     for number in (1, 2):
@@ -189,10 +195,6 @@ def test_what_expired_while_nothing_was_committed(place, monkeypatch, low, ends)
     """As of a group that the broker has forgotten: our log says how far it was copied."""
     topology, config = place()
 
-    class Forgetful(relayer.Relayer):
-        def _commit(self, consumer):
-            pass
-
     put(topology, config, 0, array(0), array(1))
     with Copier(topology, config, make=Forgetful):
         until(lambda: ticks(topology, config)[PARTITIONS - 1].get(0) == [0, 1])
@@ -212,6 +214,31 @@ def test_what_expired_while_nothing_was_committed(place, monkeypatch, low, ends)
     (told,) = copier.ended
     assert isinstance(told, StateError)
     assert "theirs partition 0: offsets 2 to 2 expired before they were relayed" in str(told)
+
+
+def test_what_was_decided_is_in_our_log(place, monkeypatch):
+    """Where the group's offsets and the requests have expired nothing else says it: held back
+    behind what was folded long ago, the relay would wait for decisions that wait for it.
+    """
+    topology, config = place("lpa")
+    reached = list(range(5 + topology.input.ahead))
+    put(topology, config, 0, *(array(slot) for slot in range(12)))
+    ask(topology, config, *(FIRST + slot for slot in range(5)))
+    with Copier(topology, config, make=Forgetful):
+        until(lambda: ticks(topology, config)[2].get(0) == reached)
+    producer = Producer(config)
+    producer.produce(topology.raw_topic, asked(FIRST + 4), partition=1)  # as it is forwarded
+    assert producer.flush(20) == 0
+    monkeypatch.setattr(relayer, "decided", lambda *_: nullcontext(Decided(Silent())))
+    with Copier(topology, config):
+        until(lambda: ticks(topology, config)[2].get(0) == [*reached, *reached])
+
+
+class Silent:
+    """Of a topic without requests."""
+
+    def consume(self, number, seconds):
+        return []
 
 
 def test_what_is_known_of_a_source_is_committed_with_it(place):
