@@ -27,8 +27,8 @@ from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Agent", "Changelog", "Host"]
 
-# seconds until it is seen again whether brokers are there, and there is room: ten times as long, and
-# a producer that takes single records stood idle for a third of the time
+# seconds until it is seen again whether brokers are there, and there is room: ten times as long,
+# and a producer that takes single records stood idle for a third of the time
 AGAIN = 0.005
 
 
