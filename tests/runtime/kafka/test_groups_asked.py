@@ -62,6 +62,6 @@ def test_who_asks_about_a_group_survives_its_coordinator(how, code, said):
         made = subprocess.run(
             [sys.executable, "-c", PROGRAM, how], capture_output=True, timeout=60, check=False
         )
-        if made.stdout.startswith(b"_TIMED_OUT") and made.returncode == code:
+        if made.stdout.startswith(b"_TIMED_OUT"):
             break
     assert (made.returncode, made.stdout) == (code, said)
