@@ -127,8 +127,9 @@ def test_an_open_transaction_is_named(kafka, tmp_path, prefix, relay, capsys, mo
         producer = Theirs(flow)
         producer.write(0, 1)
         flow.start("collect"), flow.start("perturb")
+        until(lambda: "collect ready" in flow.log_path.read_text())
+        until(lambda: len(flow.read(flow.topology.reports_topic)) > 2)  # behind both headers
         producer.begin(2)
-        time.sleep(2)
         code, text = said(capsys, "status", str(flow.path), "--json")
         found = json.loads(text)
         assert (code, found["waits_for"]["rule"]) == (0, "transaction"), found["waits_for"]

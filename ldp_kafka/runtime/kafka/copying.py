@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.kafka.admin.asking import goes_on
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
+from ldp_kafka.runtime.kafka.cut_off import CutOff
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Forward, Relay
 
@@ -33,6 +35,7 @@ class Copying(ABC):
     copied : from where to where, and in which group
     what : can not be done where it ends, in words
     reads : settings of a confluent-kafka client of the cluster that is read
+    brokers : what the process's other clients are answered
     failed : called once, at the end of the thread, with what ended it before it was told to
     """
 
@@ -42,9 +45,11 @@ class Copying(ABC):
         copied: Forward | Relay,
         what: str,
         reads: Mapping[str, Any],
+        brokers: BrokerHealth,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._copied, self._what, self._failed = copied, what, failed
+        self._cut_off = CutOff(brokers)
         session = topology.runtime.session_timeout_ms
         self._settings = {
             **reads,
@@ -107,6 +112,12 @@ class Copying(ABC):
     def _end(self, error: BaseException) -> None:
         self._forget()
         self._failed(error)
+
+    def _reach(self, consumer: Consumer) -> None:
+        """BrokerError where the consumer is cut off: one of a new process finds its brokers."""
+        place = TopicPartition(self._copied.reads.name, 0)
+        if self._cut_off.found(lambda seconds: consumer.committed([place], seconds)):
+            raise BrokerError(f"the client of group {self._copied.group} found no broker")
 
     def _hear(self, error: KafkaError) -> None:
         """An error that the client goes on after is passed over; any other ends it."""

@@ -33,7 +33,7 @@ with EmbeddedBroker() as broker:
     client.list_topics(timeout=10)
     push(broker._running(), FIND_COORDINATOR, 1, ints(KafkaError.COORDINATOR_NOT_AVAILABLE))
     try:
-        {"waited": describe_groups, "given up": given_up}[sys.argv[1]](client, ["a group"], 0.1)
+        {"waited": describe_groups, "given up": given_up}[sys.argv[1]](client, ["a group"], 0.02)
     except KafkaException as error:
         print(error.args[0].name(), flush=True)
     time.sleep(2)  # the coordinator is found
@@ -58,7 +58,10 @@ with EmbeddedBroker() as broker:
     ],
 )
 def test_who_asks_about_a_group_survives_its_coordinator(how, code, said):
-    made = subprocess.run(
-        [sys.executable, "-c", PROGRAM, how], capture_output=True, timeout=60, check=False
-    )
+    for _ in range(9):  # it may be answered in time
+        made = subprocess.run(
+            [sys.executable, "-c", PROGRAM, how], capture_output=True, timeout=60, check=False
+        )
+        if made.stdout.startswith(b"_TIMED_OUT"):
+            break
     assert (made.returncode, made.stdout) == (code, said)

@@ -10,6 +10,7 @@ import faust
 from faust.transport import base
 from mode import Service
 
+from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.worker.transport.consumer import Consumer
 from ldp_kafka.runtime.worker.transport.tables import Tables
 
@@ -65,6 +66,8 @@ class App(faust.App):  # type: ignore[misc]
         """Is told when the state of an assignment is read, and messages flow."""
         self.failing: Callable[[], None] = lambda: None
         """Is told of a broker that is not reached."""
+        self.brokers = BrokerHealth()
+        """What clients are answered beside its own."""
         self.lost: Callable[[], None] = lambda: None
         """Is told of a rebalance that begins while the app ends."""
 

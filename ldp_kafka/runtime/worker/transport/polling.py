@@ -6,6 +6,9 @@ between two polls.
 
 Callbacks of the group run in the thread, inside a poll. Each waits until the event loop has dealt
 with it. So the group goes on only when this worker has let go of its partitions.
+
+A client that is cut off from its brokers is replaced by a new one, see `cut_off`: its partitions
+are lost by then, or will be.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.kafka.cut_off import CutOff
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.transport.messages import MOST, Batch, batches, by_partition
 
@@ -100,19 +104,14 @@ class Poller:
 
     def _run(self) -> None:
         try:
-            client = self._consumer.transport.client(
-                on_commit=self._on_commit, error_cb=self._report
-            )
-            client.subscribe(
-                self._topics,
-                on_assign=self._on_assign,
-                on_revoke=self._on_revoke,
-                on_lost=self._on_lost,
-            )
+            client, cut_off = self._join(), CutOff(self._consumer.app.brokers)
             while not self._ending.is_set():
                 self._make_room(client)
                 self._carry_out(client)
-                self._poll(client)
+                if self._poll(client):
+                    cut_off.heard()
+                elif cut_off.found(partial(self._ask, client)):
+                    client = self._join_anew(client)
             client.close()
         except BaseException as error:  # noqa: BLE001 - nobody waits for what a thread raises
             if self._ending.is_set():  # all is committed
@@ -120,6 +119,33 @@ class Poller:
             if isinstance(error, KafkaException):
                 self._report(error.args[0], survived=False)
             end(error)
+
+    def _join(self) -> kafka.Consumer:
+        """A new client, which joins the group."""
+        client = self._client = self._consumer.transport.client(
+            on_commit=self._on_commit, error_cb=self._report
+        )
+        client.subscribe(
+            self._topics,
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        return client
+
+    def _join_anew(self, client: kafka.Consumer) -> kafka.Consumer:
+        """Another client in the place of one that is cut off, which may take long to close."""
+        logger.warning("the client of group %s found no broker: a new one joins", self._group)
+        if self.assigned:
+            self._on_lost(client, ())
+        self._paused = frozenset()
+        new = self._join()
+        threading.Thread(target=client.close, daemon=True, name="closing").start()
+        return new
+
+    def _ask(self, client: kafka.Consumer, seconds: float) -> None:
+        """Ask how far the group is, if only to see that the client is answered."""
+        client.committed([TopicPartition(self._topics[0], 0)], seconds)
 
     def _carry_out(self, client: kafka.Consumer) -> None:
         if monotonic() - self._committed_at >= self._consumer.commit_interval:
@@ -174,8 +200,8 @@ class Poller:
         if resume:
             client.resume([TopicPartition(*each) for each in resume])
 
-    def _poll(self, client: kafka.Consumer) -> None:
-        """Hand over what has come.
+    def _poll(self, client: kafka.Consumer) -> bool:
+        """Hand over what has come; whether anything has.
 
         Each `consume` leaves out what it had of an assignment that ended inside it. The first of
         two cannot leave out what ends inside the second.
@@ -192,6 +218,7 @@ class Poller:
             found = [each for each in found if each.error() is None]
         if found:
             self._hand_over(found, self._consumer.generation)
+        return bool(found)
 
     def _hand_over(self, found: Sequence[kafka.Message], generation: int) -> None:
         come: list[Batch] = []
@@ -213,9 +240,11 @@ class Poller:
                 self._waiting[partition] -= 1
                 self._room.notify()
 
-    # in the thread, inside a poll
+    # in the thread, inside a poll; of a client that another one has replaced, while it is closed
 
     def _on_assign(self, client: kafka.Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if client is not self._client:
+            return
         client.assign(partitions)
         if self._paused:
             client.resume([TopicPartition(*each) for each in self._paused])
@@ -224,13 +253,17 @@ class Poller:
 
     def _on_revoke(self, client: kafka.Consumer, _: Sequence[TopicPartition]) -> None:
         """Once all epochs have ended, commit what is acknowledged: others begin there."""
+        if client is not self._client:
+            return
         if not self._ending.is_set():
             self._wait_for(self._consumer.revoked())
             self._commit(client)
         self.assigned = frozenset()
 
-    def _on_lost(self, _: kafka.Consumer, __: Sequence[TopicPartition]) -> None:
+    def _on_lost(self, client: kafka.Consumer, _: Sequence[TopicPartition]) -> None:
         """Commit nothing: the partitions are another worker's, who may have committed since."""
+        if client is not self._client:
+            return
         if not self._ending.is_set():
             self._wait_for(self._consumer.revoked())
         self.assigned = frozenset()

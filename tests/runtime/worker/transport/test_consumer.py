@@ -5,6 +5,7 @@ must find.
 from __future__ import annotations
 
 import asyncio
+import time
 from unittest.mock import ANY
 
 import pytest
@@ -12,10 +13,11 @@ from confluent_kafka import KafkaError, TopicPartition
 from faust.types import TP
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.kafka import cut_off
 from ldp_kafka.runtime.worker.transport import polling
 from ldp_kafka.runtime.worker.transport.consumer import Consumer
 from ldp_kafka.runtime.worker.transport.polling import BUFFER, FIRST, Poller
-from tests.runtime.worker.transport.world import P0, P1, TOPIC, World, message, refused
+from tests.runtime.worker.transport.world import P0, P1, TOPIC, Others, World, message, refused
 
 BOTH = frozenset({P0, P1})
 
@@ -217,6 +219,60 @@ async def a_poll_is_bounded_by_bytes(world):
     assert asked[:2] == [FIRST - 1, 3]
 
 
+async def a_client_that_is_cut_off_is_replaced(world):
+    """Others of the process are answered, and it is not: its partitions are lost."""
+    await world.play(world.client.gives(P0))
+    world.consumer.acknowledge(world.event(4))
+    world.client.answers = False
+    await world.until(lambda: world.client.next is not None)
+    new = world.client.next
+    assert world.noted[-1] == ("revoked", frozenset({P0}))
+    assert world.consumer.assignment() == set()
+    new.script += [new.gives(P0), [message(3)]]
+    await world.until(lambda: world.offsets() == [3])
+    await world.until(lambda: "close" in world.client.names())
+    assert "commit" not in world.client.names() + new.names()
+    assert new.next is None
+
+
+async def a_client_is_not_replaced_in_an_outage(world):
+    """It finds its brokers again, as a member of its group still."""
+    await world.play(world.client.gives(P0))
+    world.others.here = world.client.answers = False
+    await asyncio.sleep(0.1)
+    world.others.here = world.client.answers = True
+    await world.play([message(3)])
+    assert world.client.next is None
+    assert world.offsets() == [3]
+
+
+async def a_client_that_was_replaced_is_not_heard(world):
+    """It is told in its end that the group takes all back, which is another one's by then."""
+    closed = asyncio.Event()
+    loop, close = asyncio.get_running_loop(), world.client.close
+
+    def closes():
+        new = world.client.next
+        new.script.append(new.gives(P0))
+        while not world.consumer.assignment():
+            time.sleep(0.002)
+        world.client.takes(P0)()
+        world.client.takes(P0, lost=True)()
+        close()
+        loop.call_soon_threadsafe(closed.set)
+
+    world.client.close = closes
+    await world.play(world.client.gives(P0))
+    world.client.answers = False
+    await asyncio.wait_for(closed.wait(), 10)
+    assert world.consumer.assignment() == {P0}
+    assert [each[0] for each in world.noted if isinstance(each, tuple)] == [
+        "assigned",
+        "revoked",
+        "assigned",
+    ]
+
+
 # twins, each with one fault, by the check that must find it
 
 
@@ -305,6 +361,23 @@ class AsksForMany(Poller):
     _most = property(lambda _: FIRST, lambda *_: None)
 
 
+class NeverAsks(Poller):
+    def _ask(self, client, seconds):
+        pass
+
+
+class AsksNobodyElse(Poller):
+    def _join(self):
+        self._consumer.app.brokers = Others()
+        return super()._join()
+
+
+class HearsAll(Poller):
+    def _on_revoke(self, client, _):
+        self._client = client
+        super()._on_revoke(client, _)
+
+
 CHECKS = {
     an_order_waits_for_the_poll_to_end: SeeksAtOnce,
     an_order_of_an_older_assignment_is_dropped: SeeksLate,
@@ -319,6 +392,9 @@ CHECKS = {
     all_is_committed_before_it_leaves: LeavesFirst,
     a_commit_that_fails_is_tried_again: CommitsOnce,
     a_poll_is_bounded_by_bytes: AsksForMany,
+    a_client_that_is_cut_off_is_replaced: NeverAsks,
+    a_client_is_not_replaced_in_an_outage: AsksNobodyElse,
+    a_client_that_was_replaced_is_not_heard: HearsAll,
 }
 WAITS = {a_batch_of_an_older_assignment_is_dropped, nothing_flows_before_the_state_is_read}
 """Where the state of an assignment is not there at once."""
@@ -329,6 +405,7 @@ OFTEN = {a_commit_that_fails_is_tried_again}
 def tried(monkeypatch, check, twin=None):
     """Run a check, on ours or on a twin."""
     monkeypatch.setattr(polling, "FULL", 0.05)
+    monkeypatch.setattr(cut_off, "QUIET", 0.01)
     kind = {} if twin is None else {"poller" if issubclass(twin, Poller) else "consumer": twin}
     world = World(**kind, begins=check not in WAITS)
     world.until = quick(world.until, 10.0 if twin is None else 1.0)

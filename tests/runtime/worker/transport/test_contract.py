@@ -6,6 +6,7 @@ here, by name.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import inspect
 import threading
 import time
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.librdkafka import librdkafka
 from ldp_kafka.runtime.worker.transport.app import App
 from ldp_kafka.runtime.worker.transport.consumer import Consumer
 from ldp_kafka.runtime.worker.transport.tables import Tables
@@ -270,3 +272,35 @@ def test_two_threads_in_one_client_wait_for_each_other(reading):
     reading.resume([TopicPartition(TOPIC, 0)])
     assert time.monotonic() - begun[0] > 0.9
     thread.join()
+
+
+def test_a_client_whose_brokers_are_left_out_is_cut_off():
+    """It finds none of them again, asks in vain for as long as it may, and closes at once. Here it
+    is told not to look for them, elsewhere it may not (see `cut_off`).
+    """
+    forget = librdkafka().rd_kafka_mock_broker_remove_from_metadata
+    forget.restype, forget.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_int32]
+    assigned = []
+    with EmbeddedBroker() as broker:
+        broker.create_topic(TOPIC, 1)
+        client = kafka.Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "g",
+                "log_level": 0,
+                "metadata.recovery.strategy": "none",
+            }
+        )
+        client.subscribe([TOPIC], on_assign=lambda _, found: assigned.append(found))
+        while not assigned:
+            client.consume(1, 0.05)
+        place = TopicPartition(TOPIC, 0)
+        assert client.committed([place], 5.0)
+        forget(broker._running(), 1)
+        assert not client.list_topics(TOPIC, timeout=5.0).brokers
+        for _ in range(2):
+            begun = time.monotonic()
+            with pytest.raises(KafkaException):
+                client.committed([place], 0.5)
+            assert time.monotonic() - begun >= 0.4
+        client.close()

@@ -58,8 +58,15 @@ class Client:
         self.threads: set[int] = set()
         """Who has called."""
         self.inside = 0
+        self.next: Client | None = None
+        """The one that has taken its place."""
+        self.answers = True
+        """Whether it finds a broker."""
 
     def __call__(self, **settings):
+        if self.settings:
+            self.next = Client()
+            return self.next(**settings)
         self.settings = settings
         return self
 
@@ -104,6 +111,11 @@ class Client:
         found = {TP(at.topic, at.partition): at.offset for at in offsets}
         self.called("commit" if asynchronous else "commit and wait", found)
         return None if asynchronous else self.answer
+
+    def committed(self, partitions, timeout):
+        if not self.answers:
+            raise refused(KafkaError._TIMED_OUT)
+        return partitions
 
     def close(self):
         self.called("close")
@@ -157,6 +169,17 @@ class Flow:
         self.noted.append("resume")
 
 
+class Others:
+    """The brokers as other clients find them: they answer whenever they are there."""
+
+    def __init__(self):
+        self.here, self.seconds = True, 0.0
+
+    def clock(self):
+        self.seconds += 10.0 * self.here
+        return self.seconds
+
+
 class World:
     """What is around a consumer.
 
@@ -168,11 +191,13 @@ class World:
 
     def __init__(self, poller=Poller, consumer=Consumer, *, begins=True):
         self.client, self.noted, self.delivered = Client(), [], []
+        self.others = Others()
         self.holds = False
         """Whether agents leave batches where they are."""
         self.held = deque()
         self._poller, self._kind, self._begins = poller, consumer, begins
         self.app = SimpleNamespace(
+            brokers=self.others,
             conf=SimpleNamespace(id="group", broker_commit_interval=3600.0),
             consumer_generation_id=0,
             rebalancing_count=0,
