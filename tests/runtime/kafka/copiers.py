@@ -7,12 +7,24 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from ldp_kafka.runtime.kafka import cut_off
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 
 
 def error(name: str) -> KafkaException:
     """What a client raises, by the name of its code."""
     return KafkaException(KafkaError(getattr(KafkaError, name), "why"))
+
+
+def cut_off_from_brokers(monkeypatch: Any, module: Any) -> None:
+    """Its client's next question of its own accord is not answered."""
+
+    class Alone(module.Consumer):  # type: ignore[misc, name-defined]
+        def committed(self, *_: Any, **__: Any) -> Any:
+            raise error("_TIMED_OUT")
+
+    monkeypatch.setattr(module, "Consumer", Alone)
+    monkeypatch.setattr(cut_off, "QUIET", 0.01)
 
 
 class Held(OrderedProducer):

@@ -23,7 +23,8 @@ from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.topology import loads
 from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, waiting
 from tests.broker.watching import until
-from tests.runtime.kafka.copiers import Held, error
+from tests.runtime.kafka.copiers import Held, cut_off_from_brokers, error
+from tests.runtime.worker.transport.world import Others
 
 
 @pytest.fixture
@@ -256,6 +257,16 @@ def test_what_ends_it(place, monkeypatch, name, kind, says, where):
         until(lambda: copier.ended)
     (told,) = copier.ended
     assert type(told) is kind and says.format(name=topology.name) in str(told)
+
+
+def test_one_that_finds_no_broker_ends(place, monkeypatch):
+    """Others of the process do, so another process will."""
+    topology, config = place
+    cut_off_from_brokers(monkeypatch, forwarder)
+    with Copier(topology, config, brokers=Others()) as copier:
+        until(lambda: copier.ended)
+    (told,) = copier.ended
+    assert isinstance(told, BrokerError) and "found no broker" in str(told)
 
 
 def test_a_broker_that_is_away_does_not_end_it():

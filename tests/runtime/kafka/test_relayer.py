@@ -45,7 +45,8 @@ from tests.broker.relays import (
 )
 from tests.broker.requests import ask
 from tests.broker.watching import until
-from tests.runtime.kafka.copiers import Held, error
+from tests.runtime.kafka.copiers import Held, cut_off_from_brokers, error
+from tests.runtime.worker.transport.world import Others
 
 OFF = "off"
 
@@ -578,6 +579,16 @@ def test_an_offset_that_is_missing(place, monkeypatch, gaps):
     assert isinstance(told, ConfigurationError)
     assert "partition 0 has no offset 2" in str(told)
     assert copied(topology, config)[0] in ([], [0, 1])
+
+
+def test_one_that_finds_no_broker_ends(place, monkeypatch):
+    """Others of the process do, so another process will."""
+    topology, config = place()
+    cut_off_from_brokers(monkeypatch, relayer)
+    with Copier(topology, config, brokers=Others()) as copier:
+        until(lambda: copier.ended)
+    (told,) = copier.ended
+    assert isinstance(told, BrokerError) and "found no broker" in str(told)
 
 
 def test_a_broker_that_is_away_does_not_end_it(place):
