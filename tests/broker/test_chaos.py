@@ -21,6 +21,7 @@ from tests.broker.chaos.fault import Fault, NotHeld, Then
 from tests.broker.chaos.faults import JOIN, LONG, ONE_NODE, THREE_NODES
 from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
 from tests.broker.chaos.run import Round, play, schedule, seed
+from tests.broker.passed import note, passed
 from tests.broker.test_methods import ASKED, CURATED, EDGES, WINDOWS
 from tests.runtime.test_methods import STREAMS
 
@@ -128,14 +129,16 @@ def many(
     faults: int,
     planned: Callable[[int], tuple[int, list[str], list[Fault]]],
 ) -> None:
-    """Rounds over and over, until there were enough faults; LDP_KAFKA_PROGRESS names
-    a file that tells how it goes.
+    """Rounds over and over, until there were enough faults, those of earlier runs included (see
+    `tests.broker.passed`); LDP_KAFKA_PROGRESS names a file that tells how it goes.
 
     Parameters
     ----------
     number : the seed
     planned : of each round the nodes, the methods and the faults
     """
+    test = os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split()[0]
+    faults -= passed(test)
     done, wrong, rounds = [], [], itertools.count()
     progress, writing = (
         Path(os.environ.get("LDP_KAFKA_PROGRESS", tmp / "progress.txt")),
@@ -164,7 +167,10 @@ def many(
                 wrong.append(f"round {at}: {traceback.format_exc()}")
                 continue
             done.extend(made.faults)
-            wrong.extend([] if made.clean else [str(made)])
+            if made.clean:
+                note(test, len(made.faults), str(made))
+            else:
+                wrong.append(str(made))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for each in [pool.submit(keep_on) for _ in range(AT_ONCE)]:

@@ -24,6 +24,7 @@ from tests.broker.cluster import FROZEN
 from tests.broker.outages.found import Found, find
 from tests.broker.outages.subjects import SESSION
 from tests.broker.outages.world import Outage, OutageWorld
+from tests.broker.passed import note
 
 # see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
@@ -119,13 +120,14 @@ def found(request, can_start, tmp_path_factory) -> tuple[list[Found], list[Outag
 @pytest.mark.long
 @pytest.mark.parametrize("found", CELLS, ids=str, indirect=True)
 @pytest.mark.parametrize("phase", PHASES)
-def test_an_outage_costs_nothing(found, phase):
+def test_an_outage_costs_nothing(found, phase, request):
     """In no phase, on one node or three, however long."""
     cases, outages = found
     mine = [each for each in cases if each.phase in IN[phase]]
     assert mine
     for each in mine:
         judged(each, outages)
+    note(request.node.name, 1, "; ".join(map(str, [*outages, *mine])))
 
 
 def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
@@ -153,7 +155,7 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
 
 
 @pytest.mark.long
-def test_a_rolling_restart_costs_nothing(can_start, tmp_path, prefix):
+def test_a_rolling_restart_costs_nothing(can_start, tmp_path, prefix, request):
     """Three nodes end in order one after the other, each when the one before is in sync again;
     twice round, under load.
     """
@@ -166,3 +168,4 @@ def test_a_rolling_restart_costs_nothing(can_start, tmp_path, prefix):
     assert len(outages) == 6
     for each in cases:
         judged(each, outages)
+    note(request.node.name, 1, "; ".join(map(str, [*outages, *cases])))

@@ -28,7 +28,9 @@ from ldp_kafka.runtime.wire.copies import place_of
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
 from tests.broker.alone import Alone
+from tests.broker.chaos.run import seed
 from tests.broker.flow import Flow
+from tests.broker.passed import note
 from tests.broker.watching import stopped, until
 from tests.fold.judge import said
 
@@ -49,6 +51,7 @@ FIRST = 1_600_000_000_000 // SLOT
 SLOTS, USERS = 12, 300
 HOURS = 60  # slots in one
 LONG = 240  # seconds
+FAULTS = 6  # of one test
 
 
 def events(seed, apart):
@@ -100,7 +103,7 @@ def write(flow, source, rows, key=None):
 
 def fill(flow, made, keys):
     """All of it, in arrays of any length; and junk between them."""
-    dice = Random(9)
+    dice = Random(str(made[0][0]))
     for source, found in enumerate(made):
         left = list(found)
         while left:
@@ -162,23 +165,24 @@ def decoded(record):
 
 
 @pytest.mark.parametrize(("keys", "apart"), [(False, 0), (True, 3 * HOURS)])
-def test_a_topic_without_keys_or_of_other_keys(kafka, tmp_path, prefix, keys, apart):
+def test_a_topic_without_keys_or_of_other_keys(kafka, tmp_path, prefix, request, keys, apart):
     """Of arrays, with junk among them, its partitions hours apart: workers relay and fold it, are
     killed, and stopped for longer than a session. The same reports and releases as of a topic that
     is keyed by the user.
     """
-    made, at, dice = events(1, apart), last(apart), Random(5)
+    print(f"seed {(number := seed())}")
+    made, at, dice = events(number, apart), last(apart), Random(number)
     with rekeyed(kafka, tmp_path, prefix) as flow:
         fill(flow, made, keys)
         close(flow, at)
         expected = of_keyed(flow, made, at)
         for role in ("perturb", "perturb", "collect"):
             flow.start(role)
-        for number in range(6):
+        for turn in range(FAULTS):
             time.sleep(dice.uniform(2, 5))
             flow.revive()
             mine = [place for place, (role, _) in enumerate(flow.workers) if role == "perturb"]
-            if number % 3 == 2:
+            if turn % 3 == 2:
                 _, zombie = flow.workers[dice.choice(mine)]
                 zombie.send_signal(signal.SIGSTOP)
                 time.sleep(9)
@@ -188,6 +192,7 @@ def test_a_topic_without_keys_or_of_other_keys(kafka, tmp_path, prefix, keys, ap
         flow.wait(expected, LONG)
         same(flow, expected)
         assert {code for _, code in flow.exits} <= {75}, flow.log_path.read_text()
+    note(request.node.name, FAULTS, f"seed {number}")
 
 
 class Relayers(Alone):
@@ -229,12 +234,13 @@ def folded(logs):
     return places, dropped
 
 
-def test_killed_again_and_again_and_a_zombie(kafka, tmp_path, prefix):
+def test_killed_again_and_again_and_a_zombie(kafka, tmp_path, prefix, request):
     """Two processes relay; they die behind some record, which may have arrived or not, in any
     partition; one is stopped with records in its hands, and woken when all is copied. What the fold
     does not drop is each row once, and each source's in its order.
     """
-    made = events(2, HOURS)
+    print(f"seed {(number := seed())}")
+    made = events(number, HOURS)
     with rekeyed(kafka, tmp_path, prefix) as flow, Relayers(flow) as all_:
         fill(flow, made, False)
         for dies in (1, 30, 500):
@@ -259,3 +265,4 @@ def test_killed_again_and_again_and_a_zombie(kafka, tmp_path, prefix):
         for process in (zombie, *two):
             process.terminate()
             assert process.wait(60) == 0
+    note(request.node.name, 4, f"seed {number}")
