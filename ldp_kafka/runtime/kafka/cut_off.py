@@ -1,10 +1,10 @@
-"""A client that finds none of its brokers, though they are there.
+"""A member of a consumer group that finds none of its brokers, though they are there.
 
 librdkafka (2.16) forgets a broker that an answer about the cluster leaves out. A broker leaves out
 those that the controllers have shut out for a silence, so for a moment all, itself as well, where
 all were away. The client begins again at its bootstrap servers, but not while something still
-holds the forgotten broker: one in eight members of a group was seen to find none for ever, after a
-node that was frozen for 10 s. (Issue 5301 of its repository is of the same kind.)
+holds the forgotten broker: one in thirty members was seen to find none for ever, after a node that
+was frozen for 10 s. (Issue 5301 of its repository is of the same kind.)
 """
 
 from __future__ import annotations
@@ -12,47 +12,51 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaException
-
-from ldp_kafka.runtime.kafka.broker_health import STEP, BrokerHealth
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 __all__ = ["CutOff"]
 
-QUIET = 5.0  # seconds without a message after which a client is asked
-ANSWER = 5.0  # seconds for its answer: connecting again, it may wait for one of them twice
+QUIET = 3.0  # seconds without a message after which a member is asked
+ANSWER = 3.0  # seconds for an answer, also of a client that has just connected
+CERTAIN = 5.0  # seconds for the last one
+_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._WAIT_COORD}  # noqa: SLF001
 
 
 class CutOff:
-    """Whether one client is cut off. For the thread that has the client.
+    """Whether a member is cut off. For the thread that has its client.
 
     Parameters
     ----------
-    brokers : what the process's other clients are answered
+    topic : that the group reads
+    fresh : a new client that asks for the same group, and is no member
     """
 
-    def __init__(self, brokers: BrokerHealth) -> None:
-        self._brokers, self._heard = brokers, time.monotonic()
-
-    def heard(self) -> None:
-        """Something has come by the client, or a new client takes its place."""
+    def __init__(self, topic: str, fresh: Callable[[], Consumer]) -> None:
+        self._place, self._fresh = TopicPartition(topic, 0), fresh
         self._heard = time.monotonic()
 
-    def found(self, ask: Callable[[float], object]) -> bool:
-        """Whether nothing has come for long, and the client is not answered while others are.
+    def heard(self) -> None:
+        """Something has come by the client."""
+        self._heard = time.monotonic()
 
-        Parameters
-        ----------
-        ask : asks a broker by the client; for so many seconds at most. KafkaException where it is
-            not answered
+    def found(self, client: Consumer) -> bool:
+        """Whether nothing has come for long, and the group's coordinator answers a new client, and
+        still not this one.
         """
         if time.monotonic() - self._heard < QUIET:
             return False
-        before = self._brokers.clock()
-        try:
-            ask(ANSWER)
-        except KafkaException:
-            cut = self._brokers.here and self._brokers.clock() - before > ANSWER - STEP
-        else:
-            cut = False
+        cut = (
+            not self._answered(client, ANSWER)
+            and self._answered(self._fresh(), ANSWER)
+            and not self._answered(client, CERTAIN)
+        )
         self.heard()
         return cut
+
+    def _answered(self, client: Consumer, seconds: float) -> bool:
+        """Whether it is told how far the group is, or that it may not know."""
+        try:
+            client.committed([self._place], seconds)
+        except KafkaException as error:
+            return error.args[0].code() not in _SILENCE
+        return True
