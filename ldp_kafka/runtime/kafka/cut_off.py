@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 __all__ = ["CutOff"]
 
 QUIET = 3.0  # seconds without a message after which a member is asked
 ANSWER = 3.0  # seconds for an answer, also of a client that has just connected
 CERTAIN = 5.0  # seconds for the last one
-_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._WAIT_COORD}  # noqa: SLF001
+_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT}  # noqa: SLF001 - their names
 
 
 class CutOff:
@@ -28,11 +28,11 @@ class CutOff:
     Parameters
     ----------
     topic : that the group reads
-    fresh : a new client that asks for the same group, and is no member
+    fresh : a new client of the same brokers
     """
 
     def __init__(self, topic: str, fresh: Callable[[], Consumer]) -> None:
-        self._place, self._fresh = TopicPartition(topic, 0), fresh
+        self._topic, self._fresh = topic, fresh
         self._heard = time.monotonic()
 
     def heard(self) -> None:
@@ -40,8 +40,8 @@ class CutOff:
         self._heard = time.monotonic()
 
     def found(self, client: Consumer) -> bool:
-        """Whether nothing has come for long, and the group's coordinator answers a new client, and
-        still not this one.
+        """Whether nothing has come for long, and brokers answer a new client, and still not this
+        one.
         """
         if time.monotonic() - self._heard < QUIET:
             return False
@@ -54,9 +54,11 @@ class CutOff:
         return cut
 
     def _answered(self, client: Consumer, seconds: float) -> bool:
-        """Whether it is told how far the group is, or that it may not know."""
+        """Whether any broker says something of the topic. (A coordinator says nothing to a member
+        that joins its group, for as long as that takes.)
+        """
         try:
-            client.committed([self._place], seconds)
+            client.list_topics(self._topic, seconds)
         except KafkaException as error:
             return error.args[0].code() not in _SILENCE
         return True

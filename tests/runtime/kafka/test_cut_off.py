@@ -1,4 +1,4 @@
-"""A member is cut off where a new client of its group is answered, and it still is not."""
+"""A member is cut off where a new client is answered, and it still is not."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Client:
     def __init__(self, world, fresh=False):
         self.world, self.fresh = world, fresh
 
-    def committed(self, partitions, timeout):
+    def list_topics(self, topic, timeout):
+        assert topic == "t"
         world, until = self.world, self.world.now + timeout
-        assert [(each.topic, each.partition) for each in partitions] == [("t", 0)]
         world.asked.append(self.fresh)
         answers = world.back if world.away else world.now
         if not self.fresh:
@@ -46,8 +46,7 @@ class Client:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         world.now = max(world.now, answers)
         if world.refuses:
-            raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
-        return partitions
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
 
 def one_that_is_cut_off_is_found(world):
@@ -118,7 +117,7 @@ class Deaf(CutOff):
 class Strict(CutOff):
     def _answered(self, client, seconds):
         try:
-            client.committed([self._place], seconds)
+            client.list_topics(self._topic, seconds)
         except KafkaException:
             return False
         return True

@@ -39,7 +39,7 @@ class Transport(base.Transport):  # type: ignore[misc]
         return kafka.Consumer({**self.app.config, **more})
 
     def asker(self) -> kafka.Consumer:
-        """A new client that asks for the group, and is no member."""
+        """A new client that only asks."""
         return asker(quiet(self.app.config), self.app.conf.id)
 
 

@@ -112,10 +112,9 @@ class Client:
         self.called("commit" if asynchronous else "commit and wait", found)
         return None if asynchronous else self.answer
 
-    def committed(self, partitions, timeout):
+    def list_topics(self, topic, timeout):
         if not self.answers:
-            raise refused(KafkaError._TIMED_OUT)
-        return partitions
+            raise refused(KafkaError._TRANSPORT)
 
     def close(self):
         self.called("close")
@@ -181,7 +180,7 @@ class World:
     def __init__(self, poller=Poller, consumer=Consumer, *, begins=True):
         self.client, self.noted, self.delivered = Client(), [], []
         self.asker = Client()
-        """A new client of the group."""
+        """A new client."""
         self.holds = False
         """Whether agents leave batches where they are."""
         self.held = deque()
