@@ -19,7 +19,8 @@ __all__ = ["CutOff"]
 QUIET = 3.0  # seconds without a message after which a member is asked
 ANSWER = 3.0  # seconds for an answer, also of a client that has just connected
 CERTAIN = 5.0  # seconds for the last one
-_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT}  # noqa: SLF001 - their names
+_NONE = KafkaError._TRANSPORT  # noqa: SLF001 - its name; there is none to be asked
+_SILENT = KafkaError._TIMED_OUT  # noqa: SLF001 - one was asked, as one of three that is frozen
 
 
 class CutOff:
@@ -40,25 +41,25 @@ class CutOff:
         self._heard = time.monotonic()
 
     def found(self, client: Consumer) -> bool:
-        """Whether nothing has come for long, and brokers answer a new client, and still not this
-        one.
+        """Whether nothing has come for long, and a new client is answered, and this one has still
+        no broker that it could ask.
         """
         if time.monotonic() - self._heard < QUIET:
             return False
         cut = (
-            not self._answered(client, ANSWER)
-            and self._answered(self._fresh(), ANSWER)
-            and not self._answered(client, CERTAIN)
+            self._said(client, ANSWER) == _NONE
+            and self._said(self._fresh(), ANSWER) not in (_NONE, _SILENT)
+            and self._said(client, CERTAIN) == _NONE
         )
         self.heard()
         return cut
 
-    def _answered(self, client: Consumer, seconds: float) -> bool:
-        """Whether any broker says something of the topic. (A coordinator says nothing to a member
-        that joins its group, for as long as that takes.)
+    def _said(self, client: Consumer, seconds: float) -> int | None:
+        """The error's code where a client asks about the topic; None where it is told. Any broker
+        may be asked: a coordinator says nothing to a member that joins, for as long as that takes.
         """
         try:
             client.list_topics(self._topic, seconds)
         except KafkaException as error:
-            return error.args[0].code() not in _SILENCE
-        return True
+            return int(error.args[0].code())
+        return None

@@ -18,7 +18,8 @@ class World:
         """Whether the member finds none of its brokers, and whether they are there."""
         self.back = float("inf")
         """When they are there again; the member finds them a second later."""
-        self.refuses = False
+        self.refuses = self.silent = False
+        """Whether the login lacks a right, and whether the member has asked one that hangs."""
         monkeypatch.setattr(cut_off.time, "monotonic", lambda: self.now)
         self.cut_off = kind("t", self.fresh)
 
@@ -40,10 +41,12 @@ class Client:
         world.asked.append(self.fresh)
         answers = world.back if world.away else world.now
         if not self.fresh:
-            answers = float("inf") if world.lost else answers + world.away
+            answers = float("inf") if world.lost or world.silent else answers + world.away
         if answers > until:
             world.now = until
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            silent = world.silent and not self.fresh
+            code = KafkaError._TIMED_OUT if silent else KafkaError._TRANSPORT
+            raise KafkaException(KafkaError(code))
         world.now = max(world.now, answers)
         if world.refuses:
             raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
@@ -89,6 +92,15 @@ def a_refusal_is_an_answer(world):
     assert not world.made
 
 
+def one_that_has_asked_a_broker_is_not_cut_off(world):
+    """That one is frozen, and others are not."""
+    world.silent = True
+    for _ in range(3):
+        world.now += QUIET
+        assert not world.found()
+    assert world.asked == [False] * 3
+
+
 class Never(CutOff):
     def found(self, client):
         super().found(client)
@@ -99,14 +111,15 @@ class Alone(CutOff):
     """Whatever a new client is answered."""
 
     def found(self, client):
-        return not self._answered(client, ANSWER)
+        return self._said(client, ANSWER) is not None
 
 
 class Hasty(CutOff):
     """The member is asked once."""
 
     def found(self, client):
-        return not self._answered(client, ANSWER) and self._answered(self._fresh(), ANSWER)
+        mine, other = self._said(client, ANSWER), self._said(self._fresh(), ANSWER)
+        return mine is not None and other is None
 
 
 class Deaf(CutOff):
@@ -115,12 +128,11 @@ class Deaf(CutOff):
 
 
 class Strict(CutOff):
-    def _answered(self, client, seconds):
-        try:
-            client.list_topics(self._topic, seconds)
-        except KafkaException:
-            return False
-        return True
+    """Any error is one of these."""
+
+    def _said(self, client, seconds):
+        said = super()._said(client, seconds)
+        return said and KafkaError._TRANSPORT
 
 
 CHECKS = {
@@ -129,6 +141,7 @@ CHECKS = {
     none_is_found_right_behind_an_outage: Hasty,
     none_is_asked_that_works: Deaf,
     a_refusal_is_an_answer: Strict,
+    one_that_has_asked_a_broker_is_not_cut_off: Strict,
 }
 
 

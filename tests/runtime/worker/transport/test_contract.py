@@ -14,7 +14,7 @@ import time
 import confluent_kafka as kafka
 import faust
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.librdkafka import librdkafka
@@ -298,7 +298,8 @@ def test_a_client_whose_brokers_are_left_out_is_cut_off():
         assert not client.list_topics(TOPIC, timeout=5.0).brokers
         for _ in range(2):
             begun = time.monotonic()
-            with pytest.raises(KafkaException):
+            with pytest.raises(KafkaException) as told:
                 client.list_topics(TOPIC, timeout=0.5)
+            assert told.value.args[0].code() == KafkaError._TRANSPORT
             assert time.monotonic() - begun >= 0.4
         client.close()
