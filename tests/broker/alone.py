@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Self
 
 from ldp_kafka.runtime.kafka import forwarder, relayer, setup
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.deployment import RawTopic, read_deployment
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
@@ -80,7 +79,6 @@ def forwards(topology: Topology, after: int, number: int) -> Copying:
             {**setup.client_config(topology, side), "log_level": 0}
             for side in ("collector", "edge")
         ),
-        brokers=BrokerHealth(),
         counted=lambda _: None,
         failed=end,
     )
@@ -98,7 +96,6 @@ def relays(topology: Topology, after: int, number: int) -> Copying:
         config,
         config,
         raw=RawTopic(topology, config, read_deployment(topology, config)),
-        brokers=BrokerHealth(),
         counted=lambda _: None,
         shown=lambda _: None,
         failed=end,

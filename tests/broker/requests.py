@@ -12,7 +12,6 @@ from confluent_kafka import Producer
 from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.records import Request
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.reader import read_records
@@ -44,7 +43,6 @@ class Copier:
         config: Mapping[str, Any],
         other: Mapping[str, Any] | None = None,
         make: type[Copying] = Forwarder,
-        brokers: BrokerHealth | None = None,
     ) -> None:
         """``config`` is of the side that it reads, ``other`` of the other one, if it is another."""
         role, relays = topology.role("perturb"), issubclass(make, Relayer)
@@ -58,7 +56,6 @@ class Copier:
             role.relay if relays else role.forward,
             config,
             config if other is None else other,
-            brokers=BrokerHealth() if brokers is None else brokers,
             counted=self._count,
             failed=self.ended.append,
             **({"shown": self._show, "raw": self} if relays else {}),

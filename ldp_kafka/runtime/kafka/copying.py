@@ -8,12 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin import kind_of
-from ldp_kafka.runtime.kafka.admin.asking import goes_on
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
+from ldp_kafka.runtime.kafka.admin.asking import asker, goes_on, quiet
 from ldp_kafka.runtime.kafka.cut_off import CutOff
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Forward, Relay
@@ -35,7 +34,6 @@ class Copying(ABC):
     copied : from where to where, and in which group
     what : can not be done where it ends, in words
     reads : settings of a confluent-kafka client of the cluster that is read
-    brokers : what the process's other clients are answered
     failed : called once, at the end of the thread, with what ended it before it was told to
     """
 
@@ -45,11 +43,9 @@ class Copying(ABC):
         copied: Forward | Relay,
         what: str,
         reads: Mapping[str, Any],
-        brokers: BrokerHealth,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._copied, self._what, self._failed = copied, what, failed
-        self._cut_off = CutOff(brokers)
         session = topology.runtime.session_timeout_ms
         self._settings = {
             **reads,
@@ -62,6 +58,7 @@ class Copying(ABC):
             "session.timeout.ms": session,
             "heartbeat.interval.ms": min(3000, session // 10),
         }
+        self._cut_off = CutOff(copied.reads.name, lambda: asker(quiet(reads), copied.group))
         self._stop = threading.Event()
         self._until = float("inf")
         name = type(self).__name__.lower()
@@ -115,8 +112,7 @@ class Copying(ABC):
 
     def _reach(self, consumer: Consumer) -> None:
         """BrokerError where the consumer is cut off: one of a new process finds its brokers."""
-        place = TopicPartition(self._copied.reads.name, 0)
-        if self._cut_off.found(lambda seconds: consumer.committed([place], seconds)):
+        if self._cut_off.found(consumer):
             raise BrokerError(f"the client of group {self._copied.group} found no broker")
 
     def _hear(self, error: KafkaError) -> None:

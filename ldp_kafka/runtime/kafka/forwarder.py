@@ -23,7 +23,6 @@ from confluent_kafka import (
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.kafka.admin.asking import without_errors
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.kafka.copying import Copying, refuse
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
@@ -59,7 +58,6 @@ class Forwarder(Copying):
     forward : from where to where
     reads, writes : settings of a confluent-kafka client of the collector's cluster, and of the
         edge's
-    brokers : see `Copying`
     counted : is told what was forwarded and dropped, in the names of `Metrics.add`
     failed : called once, at the end of the thread, with what ended it before it was told to
     """
@@ -71,11 +69,10 @@ class Forwarder(Copying):
         reads: Mapping[str, Any],
         writes: Mapping[str, Any],
         *,
-        brokers: BrokerHealth,
         counted: Callable[[Mapping[str, int]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        super().__init__(topology, forward, "requests cannot be forwarded", reads, brokers, failed)
+        super().__init__(topology, forward, "requests cannot be forwarded", reads, failed)
         self._forward, self._counted = forward, counted
         self._slot_ms, self._ahead_ms = topology.input.slot_ms, topology.input.max_ahead_ms
         self._producer = OrderedProducer({**writes, "message.timeout.ms": 0}, refuse)

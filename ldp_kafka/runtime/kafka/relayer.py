@@ -28,7 +28,6 @@ from confluent_kafka import (
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime.kafka.admin import extent, extents, kind_of
 from ldp_kafka.runtime.kafka.admin.asking import without_errors
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
 from ldp_kafka.runtime.kafka.copying import Copying, refuse
 from ldp_kafka.runtime.kafka.decisions import Decided, decided
 from ldp_kafka.runtime.kafka.deployment import RawTopic
@@ -136,7 +135,6 @@ class Relayer(Copying):
     own : settings of a confluent-kafka client of the edge's cluster
     collector : of the collector's, where requests are
     raw : the topic that it reads, of which nothing is copied once it was made anew
-    brokers : see `Copying`
     counted : is told what was copied and dropped, in the names of `Metrics.add`
     shown : is told where it stands
     failed : called once, at the end of the thread, with what ended it before it was told to
@@ -150,12 +148,11 @@ class Relayer(Copying):
         collector: Mapping[str, Any],
         *,
         raw: RawTopic,
-        brokers: BrokerHealth,
         counted: Callable[[Mapping[str, int]], None],
         shown: Callable[[Shown], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        super().__init__(topology, relay, "its records cannot be relayed", own, brokers, failed)
+        super().__init__(topology, relay, "its records cannot be relayed", own, failed)
         self._settings |= {
             "auto.offset.reset": "error",  # what has expired is a loss, and is said
             "enable.partition.eof": True,

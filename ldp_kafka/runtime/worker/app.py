@@ -89,7 +89,7 @@ class Worker:
         began = "" if noise is None else noise.deployment
         self.raw = RawTopic(topology, own, began)
         self.diary = Diary(topology.name, role)
-        self.brokers = self.health.brokers = self.app.brokers = BrokerHealth(
+        self.brokers = self.health.brokers = BrokerHealth(
             self.offsets.routine(),
             gone=self.gone,
             back=self.diary.back,
@@ -150,22 +150,13 @@ class Worker:
                 edge,
                 collector,
                 raw=self.raw,
-                brokers=self.brokers,
                 counted=metrics.add,
                 shown=metrics.relay,
                 failed=end,
             )
         if (forward := self.role.forward) is not None:
             edge, collector = sides[EDGE].config, sides[COLLECTOR].config
-            yield Forwarder(
-                topology,
-                forward,
-                collector,
-                edge,
-                brokers=self.brokers,
-                counted=metrics.add,
-                failed=end,
-            )
+            yield Forwarder(topology, forward, collector, edge, counted=metrics.add, failed=end)
 
     def _faust(self, side: Side, specs: Sequence[Spec]) -> App:
         return App(

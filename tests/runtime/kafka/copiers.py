@@ -17,11 +17,11 @@ def error(name: str) -> KafkaException:
 
 
 def cut_off_from_brokers(monkeypatch: Any, module: Any) -> None:
-    """Its client's next question of its own accord is not answered."""
+    """Its client is not answered what it asks of its own accord; a new one is."""
 
     class Alone(module.Consumer):  # type: ignore[misc, name-defined]
-        def committed(self, *_: Any, **__: Any) -> Any:
-            raise error("_TIMED_OUT")
+        def list_topics(self, *_: Any, **__: Any) -> Any:
+            raise error("_TRANSPORT")
 
     monkeypatch.setattr(module, "Consumer", Alone)
     monkeypatch.setattr(cut_off, "QUIET", 0.01)

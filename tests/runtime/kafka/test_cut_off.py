@@ -1,4 +1,4 @@
-"""A client is cut off where it is not answered while others are."""
+"""A member is cut off where a new client is answered, and it still is not."""
 
 from __future__ import annotations
 
@@ -6,81 +6,79 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.runtime.kafka import cut_off
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, Question
-from ldp_kafka.runtime.kafka.cut_off import ANSWER, QUIET, CutOff
+from ldp_kafka.runtime.kafka.cut_off import ANSWER, CERTAIN, QUIET, CutOff
 
 
 class World:
-    """A client beside others, by a clock of its own."""
+    """A member, its brokers, and a clock of its own."""
 
     def __init__(self, monkeypatch, kind=CutOff):
-        self.now, self.asked, self.answers = 1000.0, 0, True
-        self.there: object = None
+        self.now, self.asked, self.made = 1000.0, [], 0
+        self.lost, self.away = False, False
+        """Whether the member finds none of its brokers, and whether they are there."""
+        self.back = float("inf")
+        """When they are there again; the member finds them a second later."""
+        self.refuses = self.silent = False
+        """Whether the login lacks a right, and whether the member has asked one that hangs."""
         monkeypatch.setattr(cut_off.time, "monotonic", lambda: self.now)
-        self.brokers = BrokerHealth([Question("a log", self.others)], clock=lambda: self.now)
-        self.pass_by(5)
-        self.cut_off = kind(self.brokers)
+        self.cut_off = kind("t", self.fresh)
 
-    def others(self):
-        if self.there is not None:
-            raise self.there
-
-    def pass_by(self, seconds):
-        """Others ask once a second meanwhile."""
-        for _ in range(int(seconds)):
-            self.now += 1.0
-            self.brokers.look()
-
-    def ask(self, seconds):
-        self.asked += 1
-        assert seconds == ANSWER
-        if not self.answers:
-            self.pass_by(seconds)
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        self.now += 0.01
+    def fresh(self):
+        self.made += 1
+        return Client(self, fresh=True)
 
     def found(self):
-        return self.cut_off.found(self.ask)
+        return self.cut_off.found(Client(self))
 
 
-AWAY = KafkaException(KafkaError(KafkaError._TRANSPORT))
+class Client:
+    def __init__(self, world, fresh=False):
+        self.world, self.fresh = world, fresh
+
+    def list_topics(self, topic, timeout):
+        assert topic == "t"
+        world, until = self.world, self.world.now + timeout
+        world.asked.append(self.fresh)
+        answers = world.back if world.away else world.now
+        if not self.fresh:
+            answers = float("inf") if world.lost or world.silent else answers + world.away
+        if answers > until:
+            world.now = until
+            silent = world.silent and not self.fresh
+            code = KafkaError._TIMED_OUT if silent else KafkaError._TRANSPORT
+            raise KafkaException(KafkaError(code))
+        world.now = max(world.now, answers)
+        if world.refuses:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
 
 def one_that_is_cut_off_is_found(world):
-    world.pass_by(QUIET)
-    world.answers = False
+    world.now += QUIET
+    world.lost = True
     assert world.found()
-    world.pass_by(1)
+    assert world.now == 1000 + QUIET + ANSWER + CERTAIN
     assert not world.found(), "the one in its place has time to find them"
 
 
 def none_is_found_in_an_outage(world):
-    world.pass_by(QUIET)
-    world.answers, world.there = False, AWAY
+    world.away = True
     for _ in range(10):
+        world.now += QUIET
         assert not world.found()
-        world.pass_by(QUIET)
-    assert world.asked == 10
+    assert world.asked == [False, True] * 10
 
 
 def none_is_found_right_behind_an_outage(world):
-    """Brokers are there again while it is asked: it is yet to connect."""
-    world.answers, world.there = False, AWAY
-    world.pass_by(QUIET)
-
-    def ask(seconds):
-        world.pass_by(2)
-        world.there = None
-        world.pass_by(seconds - 2)
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-
-    assert not world.cut_off.found(ask)
-    assert world.brokers.here
+    """Brokers are there again while a new client is asked, which is faster."""
+    world.now += QUIET
+    world.away, world.back = True, world.now + ANSWER
+    assert not world.found()
+    assert world.asked == [False, True, False]
 
 
 def none_is_asked_that_works(world):
     for _ in range(20):
-        world.pass_by(QUIET - 1)
+        world.now += QUIET - 1
         world.cut_off.heard()
         assert not world.found()
     assert not world.asked
@@ -88,36 +86,40 @@ def none_is_asked_that_works(world):
 
 def a_refusal_is_an_answer(world):
     """It comes at once."""
-    world.pass_by(QUIET)
+    world.refuses = True
+    world.now += QUIET
+    assert not world.found()
+    assert not world.made
 
-    def ask(_):
-        raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
-    assert not world.cut_off.found(ask)
+def one_that_has_asked_a_broker_is_not_cut_off(world):
+    """That one is frozen, and others are not."""
+    world.silent = True
+    for _ in range(3):
+        world.now += QUIET
+        assert not world.found()
+    assert world.asked == [False] * 3
 
 
 class Never(CutOff):
-    def found(self, ask):
-        ask = lambda _: None  # noqa: E731
-        return super().found(ask)
-
-
-class Alone(CutOff):
-    """Whatever others are answered."""
-
-    def found(self, ask):
-        try:
-            ask(ANSWER)
-        except KafkaException:
-            return True
+    def found(self, client):
+        super().found(client)
         return False
 
 
-class NotHere(CutOff):
-    """Whether they are there now is all that counts."""
+class Alone(CutOff):
+    """Whatever a new client is answered."""
 
-    def found(self, ask):
-        return Alone.found(self, ask) and self._brokers.here
+    def found(self, client):
+        return self._said(client, ANSWER) is not None
+
+
+class Hasty(CutOff):
+    """The member is asked once."""
+
+    def found(self, client):
+        mine, other = self._said(client, ANSWER), self._said(self._fresh(), ANSWER)
+        return mine is not None and other is None
 
 
 class Deaf(CutOff):
@@ -125,12 +127,21 @@ class Deaf(CutOff):
         pass
 
 
+class Strict(CutOff):
+    """Any error is one of these."""
+
+    def _said(self, client, seconds):
+        said = super()._said(client, seconds)
+        return said and KafkaError._TRANSPORT
+
+
 CHECKS = {
     one_that_is_cut_off_is_found: Never,
     none_is_found_in_an_outage: Alone,
-    none_is_found_right_behind_an_outage: NotHere,
+    none_is_found_right_behind_an_outage: Hasty,
     none_is_asked_that_works: Deaf,
-    a_refusal_is_an_answer: NotHere,
+    a_refusal_is_an_answer: Strict,
+    one_that_has_asked_a_broker_is_not_cut_off: Strict,
 }
 
 

@@ -24,7 +24,6 @@ from ldp_kafka.topology import loads
 from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, waiting
 from tests.broker.watching import until
 from tests.runtime.kafka.copiers import Held, cut_off_from_brokers, error
-from tests.runtime.worker.transport.world import Others
 
 
 @pytest.fixture
@@ -260,10 +259,10 @@ def test_what_ends_it(place, monkeypatch, name, kind, says, where):
 
 
 def test_one_that_finds_no_broker_ends(place, monkeypatch):
-    """Others of the process do, so another process will."""
+    """Another process will."""
     topology, config = place
     cut_off_from_brokers(monkeypatch, forwarder)
-    with Copier(topology, config, brokers=Others()) as copier:
+    with Copier(topology, config) as copier:
         until(lambda: copier.ended)
     (told,) = copier.ended
     assert isinstance(told, BrokerError) and "found no broker" in str(told)

@@ -46,7 +46,6 @@ from tests.broker.relays import (
 from tests.broker.requests import ask
 from tests.broker.watching import until
 from tests.runtime.kafka.copiers import Held, cut_off_from_brokers, error
-from tests.runtime.worker.transport.world import Others
 
 OFF = "off"
 
@@ -582,10 +581,10 @@ def test_an_offset_that_is_missing(place, monkeypatch, gaps):
 
 
 def test_one_that_finds_no_broker_ends(place, monkeypatch):
-    """Others of the process do, so another process will."""
+    """Another process will."""
     topology, config = place()
     cut_off_from_brokers(monkeypatch, relayer)
-    with Copier(topology, config, brokers=Others()) as copier:
+    with Copier(topology, config) as copier:
         until(lambda: copier.ended)
     (told,) = copier.ended
     assert isinstance(told, BrokerError) and "found no broker" in str(told)

@@ -10,7 +10,7 @@ import faust
 from faust.transport import base
 from mode import Service
 
-from ldp_kafka.runtime.kafka.broker_health import BrokerHealth
+from ldp_kafka.runtime.kafka.admin.asking import asker, quiet
 from ldp_kafka.runtime.worker.transport.consumer import Consumer
 from ldp_kafka.runtime.worker.transport.tables import Tables
 
@@ -37,6 +37,10 @@ class Transport(base.Transport):  # type: ignore[misc]
     def client(self, **more: Any) -> kafka.Consumer:
         """A new client of the app's group, with these further settings."""
         return kafka.Consumer({**self.app.config, **more})
+
+    def asker(self) -> kafka.Consumer:
+        """A new client that only asks."""
+        return asker(quiet(self.app.config), self.app.conf.id)
 
 
 class App(faust.App):  # type: ignore[misc]
@@ -66,8 +70,6 @@ class App(faust.App):  # type: ignore[misc]
         """Is told when the state of an assignment is read, and messages flow."""
         self.failing: Callable[[], None] = lambda: None
         """Is told of a broker that is not reached."""
-        self.brokers = BrokerHealth()
-        """What clients are answered beside its own."""
         self.lost: Callable[[], None] = lambda: None
         """Is told of a rebalance that begins while the app ends."""
 

@@ -104,13 +104,13 @@ class Poller:
 
     def _run(self) -> None:
         try:
-            client, cut_off = self._join(), CutOff(self._consumer.app.brokers)
+            client, cut_off = self._join(), CutOff(self._topics[0], self._consumer.transport.asker)
             while not self._ending.is_set():
                 self._make_room(client)
                 self._carry_out(client)
                 if self._poll(client):
                     cut_off.heard()
-                elif cut_off.found(partial(self._ask, client)):
+                elif cut_off.found(client):
                     client = self._join_anew(client)
             client.close()
         except BaseException as error:  # noqa: BLE001 - nobody waits for what a thread raises
@@ -142,10 +142,6 @@ class Poller:
         new = self._join()
         threading.Thread(target=client.close, daemon=True, name="closing").start()
         return new
-
-    def _ask(self, client: kafka.Consumer, seconds: float) -> None:
-        """Ask how far the group is, if only to see that the client is answered."""
-        client.committed([TopicPartition(self._topics[0], 0)], seconds)
 
     def _carry_out(self, client: kafka.Consumer) -> None:
         if monotonic() - self._committed_at >= self._consumer.commit_interval:

@@ -17,7 +17,7 @@ from ldp_kafka.runtime.kafka import cut_off
 from ldp_kafka.runtime.worker.transport import polling
 from ldp_kafka.runtime.worker.transport.consumer import Consumer
 from ldp_kafka.runtime.worker.transport.polling import BUFFER, FIRST, Poller
-from tests.runtime.worker.transport.world import P0, P1, TOPIC, Others, World, message, refused
+from tests.runtime.worker.transport.world import P0, P1, TOPIC, Client, World, message, refused
 
 BOTH = frozenset({P0, P1})
 
@@ -220,7 +220,7 @@ async def a_poll_is_bounded_by_bytes(world):
 
 
 async def a_client_that_is_cut_off_is_replaced(world):
-    """Others of the process are answered, and it is not: its partitions are lost."""
+    """A new client is answered, and it is not: its partitions are lost."""
     await world.play(world.client.gives(P0))
     world.consumer.acknowledge(world.event(4))
     world.client.answers = False
@@ -238,9 +238,9 @@ async def a_client_that_is_cut_off_is_replaced(world):
 async def a_client_is_not_replaced_in_an_outage(world):
     """It finds its brokers again, as a member of its group still."""
     await world.play(world.client.gives(P0))
-    world.others.here = world.client.answers = False
+    world.asker.answers = world.client.answers = False
     await asyncio.sleep(0.1)
-    world.others.here = world.client.answers = True
+    world.asker.answers = world.client.answers = True
     await world.play([message(3)])
     assert world.client.next is None
     assert world.offsets() == [3]
@@ -361,14 +361,14 @@ class AsksForMany(Poller):
     _most = property(lambda _: FIRST, lambda *_: None)
 
 
-class NeverAsks(Poller):
-    def _ask(self, client, seconds):
-        pass
+class NeverReplaces(Poller):
+    def _join_anew(self, client):
+        return client
 
 
 class AsksNobodyElse(Poller):
     def _join(self):
-        self._consumer.app.brokers = Others()
+        self._consumer.transport.asker = Client
         return super()._join()
 
 
@@ -392,7 +392,7 @@ CHECKS = {
     all_is_committed_before_it_leaves: LeavesFirst,
     a_commit_that_fails_is_tried_again: CommitsOnce,
     a_poll_is_bounded_by_bytes: AsksForMany,
-    a_client_that_is_cut_off_is_replaced: NeverAsks,
+    a_client_that_is_cut_off_is_replaced: NeverReplaces,
     a_client_is_not_replaced_in_an_outage: AsksNobodyElse,
     a_client_that_was_replaced_is_not_heard: HearsAll,
 }

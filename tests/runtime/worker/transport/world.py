@@ -112,10 +112,9 @@ class Client:
         self.called("commit" if asynchronous else "commit and wait", found)
         return None if asynchronous else self.answer
 
-    def committed(self, partitions, timeout):
+    def list_topics(self, topic, timeout):
         if not self.answers:
-            raise refused(KafkaError._TIMED_OUT)
-        return partitions
+            raise refused(KafkaError._TRANSPORT)
 
     def close(self):
         self.called("close")
@@ -169,17 +168,6 @@ class Flow:
         self.noted.append("resume")
 
 
-class Others:
-    """The brokers as other clients find them: they answer whenever they are there."""
-
-    def __init__(self):
-        self.here, self.seconds = True, 0.0
-
-    def clock(self):
-        self.seconds += 10.0 * self.here
-        return self.seconds
-
-
 class World:
     """What is around a consumer.
 
@@ -191,13 +179,13 @@ class World:
 
     def __init__(self, poller=Poller, consumer=Consumer, *, begins=True):
         self.client, self.noted, self.delivered = Client(), [], []
-        self.others = Others()
+        self.asker = Client()
+        """A new client."""
         self.holds = False
         """Whether agents leave batches where they are."""
         self.held = deque()
         self._poller, self._kind, self._begins = poller, consumer, begins
         self.app = SimpleNamespace(
-            brokers=self.others,
             conf=SimpleNamespace(id="group", broker_commit_interval=3600.0),
             consumer_generation_id=0,
             rebalancing_count=0,
@@ -258,7 +246,7 @@ class World:
 
         monkeypatch.setattr(polling, "end", end)
         monkeypatch.setattr(threading, "excepthook", lambda _: None)
-        transport = SimpleNamespace(app=self.app, client=self.client)
+        transport = SimpleNamespace(app=self.app, client=self.client, asker=lambda: self.asker)
         self.consumer = self._kind(
             transport, self.deliver, self.revokes, self.assigns, commit_interval=commits
         )
