@@ -55,8 +55,8 @@ class CutOff:
         return cut
 
     def _said(self, client: Consumer, seconds: float) -> int | None:
-        """The error's code where a client asks about the topic; None where it is told. Any broker
-        may be asked: a coordinator says nothing to a member that joins, for as long as that takes.
+        """The code of the error where a client asks any broker about the topic; None where a broker
+        answers. The coordinator is not asked: it answers nothing to a member that waits to join.
         """
         try:
             client.list_topics(self._topic, seconds)
