@@ -344,6 +344,7 @@ class Worker:
             return RETRY if stop.code else 0
         finally:
             ignored()
+            self.backlog.stop()
             self.stop_copying()
             until = time.monotonic() + GOODBYE
             for each in self.copying:

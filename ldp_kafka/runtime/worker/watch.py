@@ -258,15 +258,20 @@ class Backlog:
     ) -> None:
         self.offsets, self.assigned = offsets, assigned
         self.metrics, self.brokers = metrics, brokers
+        self._over = threading.Event()
 
     def start(self) -> None:
-        """Ask from now on, until the process ends."""
+        """Ask from now on, until `stop`."""
         threading.Thread(target=self._run, daemon=True, name="backlog").start()
 
+    def stop(self) -> None:
+        """Ask no more."""
+        self._over.set()
+
     def _run(self) -> None:
-        while True:
+        while not self._over.is_set():
             self.look()
-            time.sleep(ASK)
+            self._over.wait(ASK)
 
     def look(self) -> None:
         """Ask once. What the broker forbids is left to the watch, which asks for it too."""

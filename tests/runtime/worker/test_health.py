@@ -451,6 +451,10 @@ def test_the_lag_moves_while_a_fold_runs(monkeypatch):
         return list(shown)
 
     assert asyncio.run(work())[-1] == 100
+    made.stop()
+    for thread in threading.enumerate():
+        if thread.name == "backlog":  # or it asks on in the tests that follow
+            thread.join()
 
 
 def test_the_lag_of_what_is_revoked_meanwhile_is_not_shown():
