@@ -13,6 +13,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks.sources import Listener
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request
 from ldp_kafka.methods.step import SENT
 from tests.keys import KEY
@@ -238,11 +239,13 @@ def test_an_answer_is_bound_to_its_weight_table(phase, monkeypatch):
         responder, heard = protocol.responder(), Listener(lk.randomness.keyed(KEY))
         state, rows = responder.state(heard.digests(IDS[:400])), np.arange(400)
         codes, there, history = rows % 4, np.ones(400, np.bool_), responder.history()
-        responder.first(state, rows, 5, codes, there, heard, history)
+        responder.first(state, Batch(rows, 5, codes, heard, there), history)
         if phase:
             heard.heard.clear()
             asked = Request(5, protocol.terms.second)
-            step = responder.second(state, rows, asked, codes, there, heard, history)
+            step = responder.second(
+                state, Batch(rows, asked.slot, codes, heard, there), asked, history
+            )
             assert (step.status == SENT).all()
         return set(heard.heard)
 

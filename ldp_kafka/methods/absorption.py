@@ -7,14 +7,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["BudgetAbsorption"]
 
@@ -123,14 +122,8 @@ class BudgetAbsorption(Method):
             "held": Field("i8", initial=FIXED // 2),
         }
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def _step(self, state: State, batch: Batch) -> Step:
+        rows, slot, values = batch[:3]
         reported, units, held = (state.columns[name] for name in ("reported", "units", "held"))
         last = reported[rows]
         last[last == NEVER] = slot - 1
@@ -145,13 +138,10 @@ class BudgetAbsorption(Method):
             return Step(answers, status)
         r = held[rows[at]]
         distance = np.minimum(np.abs(values[at] - r), FIXED)
-        seen = np.abs(
-            self._draw(
-                state, rows[at], slot, distance / FIXED, (values[at], r), randomness, NOT_PUBLISHED
-            )
-        )
+        bound = (values[at], r)
+        answered = self._draw(state, batch.part(at), distance / FIXED, bound, NOT_PUBLISHED)
         absorbed = np.minimum(since[at], self.window)
-        changed = (seen * FIXED).astype(np.int64) > self._errors[absorbed]
+        changed = (np.abs(answered) * FIXED).astype(np.int64) > self._errors[absorbed]
         at, absorbed = at[changed], absorbed[changed]
         paid = self.ledger.charge(state, rows[at], slot, (absorbed * self.spend).astype(np.int32))
         status[at[~paid]] = REFUSED
@@ -163,11 +153,9 @@ class BudgetAbsorption(Method):
             bound = (values[group], absorbed[of_count])
             answers[group] = self._draw(
                 state,
-                rows[group],
-                slot,
+                batch.part(group),
                 values[group] / FIXED,
                 bound,
-                randomness,
                 PUBLISHED,
                 mechanism=self._by_units[count - 1],
             )

@@ -15,6 +15,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.base import Method, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol, Responder
 from ldp_kafka.methods.protocols.history import History
@@ -22,7 +23,6 @@ from ldp_kafka.methods.protocols.oracle import scalar
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.methods.windowed import WINDOWED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["ASKED", "ORACLES", "Asked", "names", "of_either_kind", "standing", "streamed"]
 
@@ -118,28 +118,12 @@ class Asked(Method):
         found = terms.oracle.told(terms.first, support, population=terms.population).stated
         return found if self.kind == "categorical" else scalar(found)
 
-    def step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def step(self, state: State, batch: Batch) -> Step:
         """Reports of the first phase: of a protocol that asks for nothing all there are."""
-        everybody = np.ones(len(rows), np.bool_)
-        nothing = History(self.window)
-        return self.responder.first(state, rows, slot, values, everybody, randomness, nothing)
+        return self.responder.first(state, batch, History(self.window))
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        return self.step(state, rows, slot, values, randomness)
+    def _step(self, state: State, batch: Batch) -> Step:
+        return self.step(state, batch)
 
 
 KEPT = 1024  # forms that are kept, one a budget

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, BudgetLedger, Field, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_told_apart, kind_of, strangers
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.made import checked_factory
@@ -153,16 +154,9 @@ class Method(Estimates):
             users = as_array(users, "u", "users must be digests (n, 2), not ids")
         return State(self.fields, users)
 
-    def step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        """Reports of distinct users ``rows`` (n,) at ``slot``, later than any slot they had, for
-        their `bound` values (n,). Updates their rows in place.
+    def step(self, state: State, batch: Batch) -> Step:
+        """Reports of the users of a batch, whose slot is later than any that they had. Updates the
+        rows in place.
 
         Raises
         ------
@@ -170,24 +164,18 @@ class Method(Estimates):
         ValueError : the slot is not later than the last one of each user; nothing was drawn, and
             nothing is changed for anyone
         """
+        rows, slot, values, randomness, _ = batch
         values = as_array(values, "iu", "values must be those that `bound` gave")
         last = state.columns["last"]
         if not (last[rows] < slot).all():
             raise ValueError("a user's slots must increase")
         for part in self._parts:
             check_told_apart(part, randomness)
-        step = self._step(state, rows, slot, values, randomness.within(self.use))
+        step = self._step(state, Batch(rows, slot, values, randomness.within(self.use)))
         last[rows] = slot
         return step
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def _step(self, state: State, batch: Batch) -> Step:
         """`step`, of a slot that is later; ``last`` still is the one before it."""
         raise NotImplementedError
 
@@ -294,7 +282,7 @@ class Method(Estimates):
         # one slot's values beside each other: every step reads them several times
         slots = np.ascontiguousarray(bound.swapaxes(0, 1))
         steps = [
-            self.step(state, rows, first_slot + t, values, randomness)
+            self.step(state, Batch(rows, first_slot + t, values, randomness))
             for t, values in enumerate(slots)
         ]
         if any(step.slots is not None for step in steps):
@@ -343,23 +331,21 @@ class Method(Estimates):
     def _draw(
         self,
         state: State,
-        rows: NDArray[np.intp],
-        slot: int,
+        batch: Batch,
         inputs: NDArray[Any],
         bound: Sequence[NDArray[np.int64]],
-        randomness: Randomness,
         phase: int = 0,
         *,
         mechanism: Any = None,
     ) -> NDArray[Any]:
-        """One draw a row of the mechanism, or of another one that the method has, its noise tied to
-        the user, the slot, the phase and the integers in ``bound``.
+        """One draw a user of the mechanism, or of another one that the method has, for ``inputs``
+        (n,): its noise is tied to the user, the slot, the phase and the integers in ``bound``.
         """
-        pairs = np.empty((len(rows), len(bound)), np.int64)
+        pairs = np.empty((len(batch.rows), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
         answers: NDArray[Any] = (self.mechanism if mechanism is None else mechanism).perturb(
-            inputs, randomness.at(state.digests(rows), slot, phase, pairs)
+            inputs, batch.randomness.at(state.digests(batch.rows), batch.slot, phase, pairs)
         )
         return answers
 

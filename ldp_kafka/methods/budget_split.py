@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.methods.base import REFUSED, SENT, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.split import Split
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["BudgetSplit"]
 
@@ -64,20 +64,11 @@ class BudgetSplit(Split):
     def blank(self, n: int) -> NDArray[Any]:
         return np.zeros((n, self.dimension), np.int64)
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        allowed = self.ledger.charge(state, rows, slot, self.cost)
-        answers = np.zeros((len(rows), self.dimension))
-        for at, column in enumerate(values[allowed].T):
-            answers[allowed, at] = self._coordinate(
-                state, rows[allowed], slot, slot, at, column, randomness
-            )
+    def _step(self, state: State, batch: Batch) -> Step:
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.cost)
+        answers, paid = np.zeros((len(batch.rows), self.dimension)), batch.part(allowed)
+        for at in range(self.dimension):
+            answers[allowed, at] = self._coordinate(state, paid, batch.slot, at)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
     def published(self, step: Step) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.batch import Batch
 
 __all__ = ["RATIO", "Aimed", "Chain", "check_bound"]
 
@@ -117,10 +118,9 @@ class Chain:
             / (RATIO * FIXED)
         )
 
-    def aim(
-        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], Aimed]:
+    def aim(self, state: State, batch: Batch) -> tuple[NDArray[np.float64], Aimed]:
         """The mechanism's inputs z (n,), and the integers that they are a function of."""
+        rows, slot, values = batch[:3]
         turn = state.columns["count"][slot % self.lag][rows].astype(np.int64)
         before = self._get(state, "kept", rows, slot)
         kept = self._clipped(
@@ -133,17 +133,12 @@ class Chain:
         return inputs, Aimed(turn, kept, before)
 
     def report(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        aimed: Aimed,
-        answers: NDArray[np.float64],
+        self, state: State, batch: Batch, aimed: Aimed, answers: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         """Y (n,) in units of 2**-32 of the domain, from the mechanism's answers to what `aim` gave;
         updates the rows.
         """
+        rows, slot, values = batch[:3]
         k = np.minimum(aimed.turn, len(self.ratios) - 1)
         fresh = answers * self._spread(self._spans[k])
         fresh -= self._spread(self._shifts[k])

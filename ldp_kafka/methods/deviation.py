@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Law
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import seeded
 
@@ -83,7 +84,7 @@ class Deviations(NamedTuple):
             highs.append(list(most))
             doubts.append(doubt * (users / min(users, MOVED)) ** 0.5)
             worst = max(worst, *off.worst(aims.reshape(LEVELS, users)))
-            method._report(state, rows, turn, values, remembered, source)
+            method._report(state, Batch(rows, turn, values, source), remembered)
         return cls(lows, highs, moved, doubts, worst)
 
     def limits(

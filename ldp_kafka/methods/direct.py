@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.perslot import PerSlot
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Direct", "PiecewiseDirect"]
 
@@ -38,18 +37,9 @@ class Direct(PerSlot):
 
     name = "sw_direct"
 
-    def _perturb(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        turn: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-        phase: int = 0,
-    ) -> NDArray[Any]:
+    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
         del turn  # a value is perturbed by itself
-        return self._draw(state, rows, slot, values / FIXED, (values,), randomness, phase)
+        return self._draw(state, batch, batch.values / FIXED, (batch.values,), phase)
 
 
 class PiecewiseDirect(Direct):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step, check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.timed import Timed, on_grid
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Threshold"]
 
@@ -141,23 +141,16 @@ class Threshold(Timed):
         }
         return {**super().fields, **rings}
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def _step(self, state: State, batch: Batch) -> Step:
+        rows, slot = batch.rows, batch.slot
         allowed = self.ledger.charge(state, rows, slot, self.spend)
         if self.calibration == "published":
-            return self._slide(state, rows, slot, values, allowed, randomness)
+            return self._slide(state, batch, allowed)
         columns, place = state.columns, slot % self.length
-        some = rows[allowed]
-        columns["places"][place][some] = self._draw(
-            state, some, slot, np.full(len(some), place), (np.full(len(some), place),), randomness
-        )
-        columns["values"][place][some] = values[allowed]
+        paid = batch.part(allowed)
+        some, places = paid.rows, np.full(len(paid.rows), place)
+        columns["places"][place][some] = self._draw(state, paid, places, (places,))
+        columns["values"][place][some] = paid.values
         columns["held"][place][some] = slot
         if place == self.length - 1:
             return self._permuted(state, rows, slot - place + np.arange(self.length), allowed)
@@ -184,23 +177,15 @@ class Threshold(Timed):
         status = np.where(here.any(0), SENT, np.where(allowed, SILENT, REFUSED))
         return Step(answers.T, status.astype(np.uint8), slots.T)
 
-    def _slide(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        allowed: NDArray[np.bool_],
-        randomness: Randomness,
-    ) -> Step:
+    def _slide(self, state: State, batch: Batch, allowed: NDArray[np.bool_]) -> Step:
         """One value sent ahead, and what had been sent to this slot."""
-        columns = state.columns
+        columns, (rows, slot, values) = state.columns, batch[:3]
         ahead = slot + np.arange(self.length)
         empty = (columns["held"][:, rows][ahead % self.length] != ahead[:, None]).T
         target = np.zeros(len(rows), np.int64)
         free = np.flatnonzero(allowed & ~(empty[:, 0] & (empty.sum(1) <= self.threshold)))
         nothing = np.zeros(len(free), np.int64)
-        drawn = self._draw(state, rows[free], slot, nothing, (nothing,), randomness)
+        drawn = self._draw(state, batch.part(free), nothing, (nothing,))
         turned = (drawn[:, None] + np.arange(self.length)) % self.length
         first = np.argmax(np.take_along_axis(empty[free], turned, 1), axis=1)
         target[free] = turned[np.arange(len(free)), first]

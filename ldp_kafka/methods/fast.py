@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.mechanisms.base import Law, check_epsilon
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
 from ldp_kafka.methods.made import checked_factory
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Fast"]
 
@@ -95,18 +94,10 @@ class Fast(Sampled):
             "user", self.epsilon, 0.0, self.window, self.influence, "values", self.calibration
         )
 
-    def _observe(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Observed:
-        noisy = np.rint(
-            self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED
-        ).astype(np.int64)
-        return Observed(noisy, np.full(len(rows), self._variance), np.zeros(len(rows), np.int64))
+    def _observe(self, state: State, batch: Batch) -> Observed:
+        answers = self._draw(state, batch, batch.values / FIXED, (batch.values,))
+        noisy, count = np.rint(answers * FIXED).astype(np.int64), len(batch.rows)
+        return Observed(noisy, np.full(count, self._variance), np.zeros(count, np.int64))
 
     @cached_property
     def _variance(self) -> int:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
 from ldp_kafka.methods.fast import Fast
 from ldp_kafka.methods.gaussian_stream import followed
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
 from ldp_kafka.methods.user_level import GaussianBudget
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["FastCorrelated"]
 
@@ -124,24 +124,11 @@ class FastCorrelated(Sampled):
     def fields(self) -> dict[str, Field]:
         return {**super().fields, **self.chain.fields}
 
-    def _observe(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Observed:
-        last = state.columns["reported"][0][rows]
-        inputs, aimed = self.chain.aim(state, rows, slot, values)
-        noisy = self.chain.report(
-            state,
-            rows,
-            slot,
-            values,
-            aimed,
-            self._draw(state, rows, slot, inputs, aimed, randomness),
-        )
+    def _observe(self, state: State, batch: Batch) -> Observed:
+        last = state.columns["reported"][0][batch.rows]
+        inputs, aimed = self.chain.aim(state, batch)
+        answers = self._draw(state, batch, inputs, aimed)
+        noisy = self.chain.report(state, batch, aimed, answers)
         k = np.minimum(aimed.turn, len(self._fresh) - 1)
         reuse: NDArray[np.int64] = self.chain.ratios[k]
         return Observed(

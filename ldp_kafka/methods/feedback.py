@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.mechanisms.base import Estimate, Z, check_epsilon
 from ldp_kafka.methods.base import FIXED, check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.deviation import SETTLED, TURNS, Deviations
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.perslot import PerSlot
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["AccumulatedPerturbation", "Feedback", "IterativePerturbation", "default_block"]
 
@@ -92,57 +92,32 @@ class Feedback(PerSlot):
         """Which of its `turns` a report is like that remembers so many."""
         return reports
 
-    def _perturb(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        turn: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-        phase: int = 0,
-    ) -> NDArray[Any]:
-        deviation = self.remembered(state, rows, turn)
-        return self._report(state, rows, slot, values, deviation, randomness, phase)
+    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+        deviation = self.remembered(state, batch.rows, turn)
+        return self._report(state, batch, deviation, phase)
 
     def _report(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        deviation: NDArray[np.int64],
-        randomness: Randomness,
-        phase: int = 0,
+        self, state: State, batch: Batch, deviation: NDArray[np.int64], phase: int = 0
     ) -> NDArray[Any]:
         """Answers (n,) for values and D; may use ``deviation`` up."""
-        aim = self._aim(values + deviation)
-        answers = self._draw(
-            state,
-            rows,
-            slot,
-            (aim - self._low) / self._span,
-            (values, deviation),
-            randomness,
-            phase,
-        )
-        self._remember(
-            state, rows, values, deviation, self._low + (answers * self._span).astype(np.int64)
-        )
+        aim = self._aim(batch.values + deviation)
+        inputs = (aim - self._low) / self._span
+        answers = self._draw(state, batch, inputs, (batch.values, deviation), phase)
+        reported = self._low + (answers * self._span).astype(np.int64)
+        self._remember(state, batch, deviation, reported)
         return answers
 
     def _remember(
         self,
         state: State,
-        rows: NDArray[np.intp],
-        values: NDArray[np.int64],
+        batch: Batch,
         deviation: NDArray[np.int64],
         reported: NDArray[np.int64],
     ) -> None:
         """Keep D for the next turn; may use ``deviation`` up."""
-        deviation += values
+        deviation += batch.values
         deviation -= reported
-        state.columns["deviation"][rows] = deviation
+        state.columns["deviation"][batch.rows] = deviation
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
         lo, hi = self.domain
@@ -307,13 +282,12 @@ class IterativePerturbation(Feedback):
     def _remember(
         self,
         state: State,
-        rows: NDArray[np.intp],
-        values: NDArray[np.int64],
+        batch: Batch,
         deviation: NDArray[np.int64],
         reported: NDArray[np.int64],
     ) -> None:
-        np.subtract(values, reported, out=deviation)  # the last report's alone
-        state.columns["deviation"][rows] = deviation
+        np.subtract(batch.values, reported, out=deviation)  # the last report's alone
+        state.columns["deviation"][batch.rows] = deviation
 
 
 class AccumulatedPerturbation(Feedback):

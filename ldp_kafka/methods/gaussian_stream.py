@@ -17,12 +17,12 @@ from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.chain import Aimed, Chain
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.spread import error_of_mean
 from ldp_kafka.methods.unstated import CLIPPED
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["GaussianStream", "followed"]
 
@@ -150,25 +150,13 @@ class GaussianStream(UserLevel):
         most = ceil(self._reach / self.scale) + 1
         return -most, most
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        allowed = self.ledger.charge(state, rows, slot, 1)
-        answers = self._nothing(len(rows))
-        sent, values = rows[allowed], values[allowed]
-        inputs, aimed = self.chain.aim(state, sent, slot, values)
-        fresh = self._draw(state, sent, slot, inputs, self._bind(aimed), randomness)
-        answers[allowed] = (
-            np.rint(
-                self.chain.report(state, sent, slot, values, aimed, fresh) / (FIXED * self.scale)
-            )
-            * self.scale
-        )
+    def _step(self, state: State, batch: Batch) -> Step:
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, 1)
+        answers, paid = self._nothing(len(batch.rows)), batch.part(allowed)
+        inputs, aimed = self.chain.aim(state, paid)
+        fresh = self._draw(state, paid, inputs, self._bind(aimed))
+        reported = self.chain.report(state, paid, aimed, fresh)
+        answers[allowed] = np.rint(reported / (FIXED * self.scale)) * self.scale
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
     def _nothing(self, n: int) -> NDArray[np.float64]:

@@ -14,10 +14,10 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.mechanisms.elementary import natural_exp
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.chain import RATIO
 from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.user_level import UserLevel
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Observed", "Sampled", "variance_units"]
 
@@ -107,14 +107,7 @@ class Sampled(UserLevel):
             "errors": Field("i8", PAST),
         }
 
-    def _observe(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Observed:
+    def _observe(self, state: State, batch: Batch) -> Observed:
         """One noisy sample a row."""
         raise NotImplementedError
 
@@ -126,39 +119,21 @@ class Sampled(UserLevel):
         """How far from 0 a noisy value can lie, in lengths of the domain."""
         raise NotImplementedError
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        due = state.columns["due"][rows] <= slot
-        allowed = self.ledger.charge(state, rows, slot, due.astype(np.int32))
+    def _step(self, state: State, batch: Batch) -> Step:
+        due = state.columns["due"][batch.rows] <= batch.slot
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, due.astype(np.int32))
         sent = due & allowed
-        answers = np.zeros(len(rows))
-        answers[sent] = (
-            np.rint(
-                self._sample(state, rows[sent], slot, values[sent], randomness) / (FIXED * GRID)
-            )
-            * GRID
-        )
+        answers = np.zeros(len(batch.rows))
+        estimates = self._sample(state, batch.part(sent))
+        answers[sent] = np.rint(estimates / (FIXED * GRID)) * GRID
         return Step(
             answers, np.where(allowed, np.where(due, SENT, SILENT), REFUSED).astype(np.uint8)
         )
 
-    def _sample(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[np.int64]:
+    def _sample(self, state: State, batch: Batch) -> NDArray[np.int64]:
         """The new estimates; updates the rows."""
-        new, noise, reuse = self._observe(state, rows, slot, values, randomness)
-        columns = state.columns
+        new, noise, reuse = self._observe(state, batch)
+        columns, rows, slot = state.columns, batch.rows, batch.slot
         before, spread, sampled = (
             columns[name][rows] for name in ("estimate", "spread", "sampled")
         )

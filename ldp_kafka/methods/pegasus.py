@@ -15,11 +15,11 @@ from ldp_kafka.accounting import MICRO, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_epsilon, check_number
 from ldp_kafka.methods.base import FIXED, check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.feedback import default_block
 from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.methods.timed import GRID, on_grid
 from ldp_kafka.methods.unstated import MIXED_SLOTS
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["PegasusLocal"]
 
@@ -187,30 +187,20 @@ class PegasusLocal(PerSlot):
         }
         return {**super().fields, **own}
 
-    def _perturb(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        turn: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[Any]:
-        noisy = np.floor(
-            self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED
-        ).astype(np.int64)
+    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+        rows, values = batch.rows, batch.values
+        answers = self._draw(state, batch, values / FIXED, (values,), phase)
+        noisy = np.floor(answers * FIXED).astype(np.int64)
         columns, block = state.columns, turn // self.block
         count = columns["count"][rows] * (columns["began"][rows] == block)
         columns["began"][rows] = block
         asked = np.flatnonzero((count > 0) & (columns["open"][rows] == _OPEN))
         stays = np.zeros(len(rows), bool)
         if len(asked):
-            stays[asked] = self._stays(
-                state, rows[asked], slot, values[asked], count[asked], randomness
-            )
+            stays[asked] = self._stays(state, batch.part(asked), count[asked])
         alone = np.ones(len(rows), bool)
         alone[asked] = stays[asked]  # a slot that failed its group's test stays alone
-        self._begin(state, rows[~stays & alone], slot, randomness)
+        self._begin(state, batch.part(~stays & alone))
         count = np.where(stays, count, 0)
         columns["values"][count, rows] = values
         columns["open"][rows] = np.where(alone, _OPEN, _CLOSED)
@@ -218,46 +208,27 @@ class PegasusLocal(PerSlot):
         columns["total"][rows] = total = np.where(stays, columns["total"][rows], 0) + noisy
         return on_grid(total // count)
 
-    def _stays(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        count: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[np.bool_]:
+    def _stays(self, state: State, batch: Batch, count: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether a value may join its open group of so many."""
+        rows, values = batch.rows, batch.values
         kept = state.columns["values"][:, rows]
         inside = np.arange(self.block)[:, None] < count
         total, size = (kept * inside).sum(0) + values, count + 1
         # times its size: below 2**48
         deviation = (np.abs(kept * size - total) * inside).sum(0) + np.abs(values * size - total)
         share = np.minimum(deviation / (size * (2 * self._theta)), 1.0)
-        answers = self._draw(
-            state, rows, slot, share, (deviation, size), randomness, 1, mechanism=self.test
-        )
+        answers = self._draw(state, batch, share, (deviation, size), 1, mechanism=self.test)
         level = state.columns["level"][rows] / FIXED if self.threshold is not None else 0.5
         return np.asarray(answers < level)
 
-    def _begin(
-        self, state: State, rows: NDArray[np.intp], slot: int, randomness: Randomness
-    ) -> None:
+    def _begin(self, state: State, batch: Batch) -> None:
         """A new open group: where its threshold is noisy, draw it."""
         if self.threshold is None:
             return
-        middle = np.full(len(rows), 0.5)
-        level = self._draw(
-            state,
-            rows,
-            slot,
-            middle,
-            (np.zeros(len(rows), np.int64),),
-            randomness,
-            2,
-            mechanism=self.threshold,
-        )
-        state.columns["level"][rows] = np.floor(level * FIXED).astype(np.int64)
+        count = len(batch.rows)
+        middle, nothing = np.full(count, 0.5), np.zeros(count, np.int64)
+        level = self._draw(state, batch, middle, (nothing,), 2, mechanism=self.threshold)
+        state.columns["level"][batch.rows] = np.floor(level * FIXED).astype(np.int64)
 
     def tables(self) -> list[int]:
         return [

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.methods.base import REFUSED, SENT, Method, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.methods.response_curve import ResponseCurve
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["PerSlot"]
 
@@ -57,36 +57,21 @@ class PerSlot(Method):
         """How one report reads; simulated once."""
         return ResponseCurve.of(self.single)
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        allowed = self.ledger.charge(state, rows, slot, self.spend)
+    def _step(self, state: State, batch: Batch) -> Step:
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
+        return self._reported(state, batch, batch.slot, allowed)
+
+    def _reported(self, state: State, batch: Batch, turn: int, allowed: NDArray[np.bool_]) -> Step:
+        """What those report whose ledger has allowed it."""
         if allowed.all():
-            return Step(
-                self._perturb(state, rows, slot, slot, values, randomness),
-                np.full(len(rows), SENT, np.uint8),
-            )
-        answers = np.zeros(len(rows))
-        answers[allowed] = self._perturb(
-            state, rows[allowed], slot, slot, values[allowed], randomness
-        )
+            answers = self._perturb(state, batch, turn)
+        else:
+            answers = np.zeros(len(batch.rows))
+            answers[allowed] = self._perturb(state, batch.part(allowed), turn)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
-    def _perturb(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        turn: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[Any]:
-        """Answers (n,) of rows that report at ``slot``; ``turn`` counts what reports are counted
-        in: slots, or segments.
+    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+        """Answers (n,) of users who report; ``turn`` counts what reports are counted in: slots, or
+        segments.
         """
         raise NotImplementedError

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step
-from ldp_kafka.randomness import Randomness
+from ldp_kafka.methods.batch import Batch
 
 __all__ = ["PopulationUniform"]
 
@@ -56,21 +56,13 @@ class PopulationUniform(Method):
     def _shares(self) -> int:
         return 1
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def _step(self, state: State, batch: Batch) -> Step:
+        rows, slot, values = batch[:3]
         member = state.users[rows, 0] % np.uint64(self.window) == np.uint64(slot % self.window)
         allowed = self.ledger.charge(state, rows, slot, member * np.int32(self.spend))
         sent = np.flatnonzero(member & allowed)
         answers = self.blank(len(rows))
-        answers[sent] = self._draw(
-            state, rows[sent], slot, values[sent], (values[sent],), randomness
-        )
+        answers[sent] = self._draw(state, batch.part(sent), values[sent], (values[sent],))
         return Step(
             answers, np.where(allowed, np.where(member, SENT, SILENT), REFUSED).astype(np.uint8)
         )

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.methods.base import REFUSED, SENT, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.split import Split
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["SampleSplit"]
 
@@ -77,20 +77,11 @@ class SampleSplit(Split):
         """Each slot has one: the number of the coordinate whose turn it is."""
         return np.asarray(slots % self.dimension == phase)
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        turn, at = divmod(slot, self.dimension)
-        allowed = self.ledger.charge(state, rows, slot, self.cost)
-        answers = np.zeros(len(rows))
-        answers[allowed] = self._coordinate(
-            state, rows[allowed], slot, turn, at, values[allowed, at], randomness
-        )
+    def _step(self, state: State, batch: Batch) -> Step:
+        turn, at = divmod(batch.slot, self.dimension)
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.cost)
+        answers = np.zeros(len(batch.rows))
+        answers[allowed] = self._coordinate(state, batch.part(allowed), turn, at)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8), phase=at)
 
     def published(self, step: Step) -> NDArray[Any]:

@@ -14,12 +14,12 @@ from ldp_kafka.accounting import Field, Ledger, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law, check_epsilon, check_numbers
 from ldp_kafka.mechanisms.square_wave import SquareWave
-from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step, check_slots
+from ldp_kafka.methods.base import SILENT, Method, Step, check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
 from ldp_kafka.methods.perslot import PerSlot
-from ldp_kafka.randomness import Randomness
 
 __all__ = [
     "Sampling",
@@ -188,36 +188,20 @@ class Segmented(PerSlot):
             "taken": Field("i4"),
         }
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
-        turn, place = divmod(slot, self.segment)
+    def _step(self, state: State, batch: Batch) -> Step:
+        turn, place = divmod(batch.slot, self.segment)
         due = place == (self.segment - 1 if self.position is None else self.position)
-        allowed = self.ledger.charge(state, rows, slot, self.spend if due else 0)
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend if due else 0)
         if self.position is None:
-            values = self._gather(state, rows, turn, values)
-        answers = self.blank(len(rows)).astype(np.float64)
-        if not due:
-            return Step(answers, np.full(len(rows), SILENT, np.uint8))
-        if allowed.all():
-            return Step(
-                self._perturb(state, rows, slot, turn, values, randomness),
-                np.full(len(rows), SENT, np.uint8),
-            )
-        answers[allowed] = self._perturb(
-            state, rows[allowed], slot, turn, values[allowed], randomness
-        )
-        return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
+            batch = batch._replace(values=self._gather(state, batch, turn))
+        if due:
+            return self._reported(state, batch, turn, allowed)
+        count = len(batch.rows)
+        return Step(self.blank(count).astype(np.float64), np.full(count, SILENT, np.uint8))
 
-    def _gather(
-        self, state: State, rows: NDArray[np.intp], turn: int, values: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _gather(self, state: State, batch: Batch, turn: int) -> NDArray[np.int64]:
         """Add values to their users' segments; the means so far (n,)."""
+        rows, values = batch.rows, batch.values
         began, total, taken = (state.columns[name] for name in ("segment", "total", "taken"))
         fresh = began[rows] != turn
         began[rows] = turn

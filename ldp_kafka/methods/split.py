@@ -16,12 +16,12 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, check_vectors, check_whole
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
 from ldp_kafka.methods.inversion import Inversion
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["INNER", "Split"]
 
@@ -164,20 +164,11 @@ class Split(Method):
         common = super().fields
         return {name: field for name, field in self.each.fields.items() if name not in common}
 
-    def _coordinate(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        turn: int,
-        at: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[Any]:
+    def _coordinate(self, state: State, batch: Batch, turn: int, at: int) -> NDArray[Any]:
         """Answers (n,) for coordinate ``at``, whose noise is of the phase of that number."""
-        lane = state.lane(at, self._own)
+        lane, own = state.lane(at, self._own), batch._replace(values=batch.values[:, at])
         inner = self.each._perturb  # noqa: SLF001 - of its own kind: a method within a method
-        answers: NDArray[Any] = inner(lane, rows, slot, turn, values, randomness, at)
+        answers: NDArray[Any] = inner(lane, own, turn, at)
         return answers
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:

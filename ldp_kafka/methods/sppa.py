@@ -13,9 +13,9 @@ from ldp_kafka.accounting import NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, kernel
 from ldp_kafka.methods.timed import Timed, on_grid
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["SamplingPeriod", "SingleWindow"]
 
@@ -157,14 +157,8 @@ class SingleWindow(Timed):
         """
         return SLOT
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def _step(self, state: State, batch: Batch) -> Step:
+        rows, slot, values = batch[:3]
         columns, begin = state.columns, slot - self.length + 1
         since = np.where(columns["last"][rows] == slot - 1, columns["since"][rows], slot)
         ends = begin >= 0 and begin % self.stride == 0
@@ -180,15 +174,13 @@ class SingleWindow(Timed):
             np.full((len(rows), self.window), NEVER, np.int64),
         )
         sent = np.flatnonzero(status == SENT)
-        answers[sent] = self._resampled(state, rows[sent], slot, begin, randomness)
+        answers[sent] = self._resampled(state, batch.part(sent), begin)
         slots[sent] = begin + 1 + np.arange(self.window)
         return Step(answers, status, slots)
 
-    def _resampled(
-        self, state: State, rows: NDArray[np.intp], slot: int, begin: int, randomness: Randomness
-    ) -> NDArray[np.float64]:
+    def _resampled(self, state: State, batch: Batch, begin: int) -> NDArray[np.float64]:
         """Reports (n, window) of the segment that began at ``begin`` and ends now."""
-        drawn = self._perturbed(state, rows, slot, begin, randomness)
+        rows, drawn = batch.rows, self._perturbed(state, batch, begin)
         samples = state.columns["values"][:, rows][(begin + np.arange(self.length)) % self.length].T
         place, steps = np.arange(self.length) * SLOT, self.length * SLOT
         out = np.empty((len(rows), self.window))
@@ -198,18 +190,17 @@ class SingleWindow(Timed):
             out[:, i - 1] = on_grid(((samples * weights).sum(1) + WEIGHT // 2) // WEIGHT)
         return out
 
-    def _perturbed(
-        self, state: State, rows: NDArray[np.intp], slot: int, begin: int, randomness: Randomness
-    ) -> NDArray[np.int64]:
+    def _perturbed(self, state: State, batch: Batch, begin: int) -> NDArray[np.int64]:
         """T' (n,), or for ``published`` T' / T, in steps of 2**-10 slot."""
         true, low = self._period(begin), SLOT - self._tau // 2
-        share = np.full(len(rows), min(max((true - low) / self._tau, 0.0), 1.0))
-        answers = self._draw(state, rows, slot, share, (np.full(len(rows), true),), randomness)
+        count = len(batch.rows)
+        share = np.full(count, min(max((true - low) / self._tau, 0.0), 1.0))
+        answers = self._draw(state, batch, share, (np.full(count, true),))
         drawn: NDArray[np.int64] = low + np.floor(answers * self._tau).astype(np.int64)
         if self.calibration == "published":
             return drawn * SLOT // true
         kept: NDArray[np.int64] = np.clip(drawn, 0, 2 * SLOT)
-        state.columns["limited"][rows] += kept != drawn
+        state.columns["limited"][batch.rows] += kept != drawn
         return kept
 
     def tables(self) -> list[int]:

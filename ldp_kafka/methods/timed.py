@@ -13,6 +13,7 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, SENT, Method
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.unstated import HIDDEN_TIME
 from ldp_kafka.randomness import seeded
 
@@ -95,7 +96,7 @@ class Timed(Method):
         state, source = self.state(np.column_stack([rows, rows]).astype(np.uint64)), seeded(0)
         pairs = []
         for slot in range(length):
-            step = self.step(state, rows, slot, values[:, slot], source)
+            step = self.step(state, Batch(rows, slot, values[:, slot], source))
             slots = np.full((users, 1), slot) if step.slots is None else step.slots
             sent = (step.status == SENT)[:, None] & (slots >= 0)
             row, _ = np.nonzero(sent)

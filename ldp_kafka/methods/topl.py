@@ -15,9 +15,9 @@ from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["ThresholdPerturbation"]
 
@@ -118,14 +118,8 @@ class ThresholdPerturbation(Method):
             "threshold": Field("i4", initial=BINS),
         }
 
-    def _step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def _step(self, state: State, batch: Batch) -> Step:
+        rows, slot, values = batch[:3]
         allowed = self.ledger.charge(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
         scouting = state.columns["count"][rows] < self.first
@@ -133,11 +127,9 @@ class ThresholdPerturbation(Method):
         if len(early):
             answers[early] = self._draw(
                 state,
-                rows[early],
-                slot,
+                batch.part(early),
                 values[early] / FIXED,
                 (values[early],),
-                randomness,
                 mechanism=self.scout,
             )
             self._note(state, rows[early], answers[early])
@@ -145,9 +137,9 @@ class ThresholdPerturbation(Method):
             threshold = state.columns["threshold"][rows[late]].astype(np.int64)
             ceiling = threshold * (FIXED // BINS)
             share = np.minimum(values[late], ceiling) / ceiling
-            answers[late] = self._draw(
-                state, rows[late], slot, share, (values[late], threshold), randomness
-            ) * (threshold / BINS)
+            bound = (values[late], threshold)
+            drawn = self._draw(state, batch.part(late), share, bound)
+            answers[late] = drawn * (threshold / BINS)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
     def _note(self, state: State, rows: NDArray[np.intp], answers: NDArray[np.float64]) -> None:

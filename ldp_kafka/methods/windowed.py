@@ -13,6 +13,7 @@ from ldp_kafka.accounting import NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.base import Method, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.values import FIXED
@@ -151,16 +152,9 @@ class Windowed(Method):
     def tables(self) -> list[int]:
         return self.windowed.tables()
 
-    def step(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> Step:
+    def step(self, state: State, batch: Batch) -> Step:
         """TypeError: windows are stepped, by ``windowed``, and not single slots."""
-        del state, rows, slot, values, randomness
+        del state, batch
         raise TypeError(f"{self.name} releases windows: windowed.step takes them")
 
 

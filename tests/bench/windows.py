@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 import ldp_kafka as lk
+from ldp_kafka.methods.batch import Batch
 from tests.bench.measure import Figure, cores, interleave, pin, ratio, say
 from tests.bench.window_loops import LOOPS
 from tests.keys import KEY
@@ -41,7 +42,7 @@ def stepping(m: lk.DelayMethod, streams: int) -> Callable[[], None]:
         begin = next(slots)
         for slot in range(begin, begin + m.delay, hop):
             at = slot % len(values)
-            m.step(state, rows, slot, values[at : at + hop], None, source)
+            m.step(state, Batch(rows, slot, values[at : at + hop], source))
 
     return call
 

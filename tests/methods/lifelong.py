@@ -17,6 +17,7 @@ from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed
 
 TINY = 1e-9  # of a sensitivity: z is a float
@@ -132,7 +133,7 @@ def inputs_of(life, streams, present):
         )
         before = len(spy.inputs)
         status = method.step(
-            state, np.arange(len(streams)), int(t), method.bound(values), source
+            state, Batch(np.arange(len(streams)), int(t), method.bound(values), source)
         ).status
         sent = np.asarray(status) == SENT
         if sent.any():
@@ -219,7 +220,8 @@ def outputs_tell_all(life):
     state = method.state(source.digests([str(i) for i in range(len(streams))]))
     for t in range(slots):
         step = method.step(
-            state, np.arange(len(streams)), t, method.bound(lo + (hi - lo) * streams[:, t]), source
+            state,
+            Batch(np.arange(len(streams)), t, method.bound(lo + (hi - lo) * streams[:, t]), source),
         )
         require(
             len(np.unique(step.status)) == 1,
@@ -242,7 +244,7 @@ def noise_is_bound_to_its_input(life):
     state = method.state(source.digests(["one"] * lives))
     lo, hi = method.domain
     for t in range(slots):
-        method.step(state, rows, t, method.bound(lo + (hi - lo) * streams[:, t]), source)
+        method.step(state, Batch(rows, t, method.bound(lo + (hi - lo) * streams[:, t]), source))
     inputs = np.concatenate(spy.inputs).tolist()
     require(len(source.draws) == len(inputs), "every draw must have a context")
     seen = {}
@@ -268,7 +270,7 @@ def silent_ever_after(life):
     for t in range(slots):
         rows = np.flatnonzero(present[:, t])
         values = np.random.default_rng(t).random(len(rows))
-        step = method.step(state, rows, t, method.bound(lo + (hi - lo) * values), source)
+        step = method.step(state, Batch(rows, t, method.bound(lo + (hi - lo) * values), source))
         require(
             (np.asarray(step.answers)[step.status != SENT] == 0).all(), "what is not sent must be 0"
         )

@@ -8,6 +8,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import REFUSED, SENT
+from ldp_kafka.methods.batch import Batch
 from tests.cases import cases
 
 UNIT = (0.0, 1.0)
@@ -26,7 +27,7 @@ def stepped(method, streams, present):
     status, units = np.full((users, slots), -1), np.zeros((users, slots), int)
     for t in range(slots):
         rows = np.flatnonzero(present[:, t])
-        step = method.step(state, rows, t, method.bound(streams[rows, t]), source)
+        step = method.step(state, Batch(rows, t, method.bound(streams[rows, t]), source))
         status[rows, t] = step.status
         sent = rows[step.status == SENT]
         units[sent, t] = state.columns["units"][sent]
@@ -64,7 +65,7 @@ def test_a_report_stands_until_the_next():
     state = method.state(lk.randomness.seeded(5).digests([str(i) for i in range(50)]))
     expected, source = np.full(50, 2.0), lk.randomness.seeded(5)
     for t in range(40):
-        step = method.step(state, np.arange(50), t, method.bound(streams[:, t]), source)
+        step = method.step(state, Batch(np.arange(50), t, method.bound(streams[:, t]), source))
         expected = np.where(step.status == SENT, method.released(step.answers), expected)
         assert np.array_equal(released[:, t], expected)
 
@@ -113,10 +114,12 @@ def test_one_context_has_one_mechanism():
         for slot in range(12):
             method.step(
                 state,
-                np.arange(200),
-                slot,
-                method.bound(np.full(200, past)) if slot < 6 else values,
-                Noting(),
+                Batch(
+                    np.arange(200),
+                    slot,
+                    method.bound(np.full(200, past)) if slot < 6 else values,
+                    Noting(),
+                ),
             )
     assert all(len(budgets) == 1 for budgets in noted.values())
     reported = [(user, slot, bound[0]) for user, slot, phase, bound in noted if phase == 1]
@@ -132,7 +135,8 @@ def test_reports_of_any_units_are_on_one_grid(name):
     low, high = method.index_range
     for t in range(12):
         step = method.step(
-            state, np.arange(400), t, method.bound(np.random.default_rng(t).random(400)), source
+            state,
+            Batch(np.arange(400), t, method.bound(np.random.default_rng(t).random(400)), source),
         )
         index = step.answers / method.scale
         assert np.array_equal(index, np.rint(index))

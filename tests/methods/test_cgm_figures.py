@@ -12,6 +12,7 @@ from ldp_kafka.accounting.composition import gaussian_delta, gaussian_epsilon
 from ldp_kafka.evaluation.cgm import law, stream_errors, variances
 from ldp_kafka.mechanisms.gaussian import analytic_sigma
 from ldp_kafka.methods.base import REFUSED, SENT
+from ldp_kafka.methods.batch import Batch
 from tests.cases import cases
 from tests.methods.lifelong import inputs_of, life
 
@@ -109,7 +110,10 @@ def test_smooth_streams_gain_and_clipped_ones_are_followed():
     m = lk.method("cgm", horizon=30, **UNIT)
     state = m.state(np.zeros((1, 2), np.uint64))
     for t in range(30):
-        m.step(state, np.array([0]), t, m.bound(np.array([float(t > 4)])), lk.randomness.seeded(1))
+        m.step(
+            state,
+            Batch(np.array([0]), t, m.bound(np.array([float(t > 4)])), lk.randomness.seeded(1)),
+        )
         expected = min(max(t - 4, 0) * 0.05, 1.0)
         assert state.columns["kept"][0][0] / 2**32 == pytest.approx(expected, abs=1e-7)
 
@@ -193,7 +197,10 @@ def test_published_steps_exceed_the_bound():
     m = lk.method("cgm", horizon=10, calibration="published", **UNIT)
     state, kept = m.state(np.zeros((1, 2), np.uint64)), []
     for t in range(6):
-        m.step(state, np.array([0]), t, m.bound(np.array([0.4 * (t % 2)])), lk.randomness.seeded(1))
+        m.step(
+            state,
+            Batch(np.array([0]), t, m.bound(np.array([0.4 * (t % 2)])), lk.randomness.seeded(1)),
+        )
         kept.append(state.columns["kept"][0][0] / 2**32)
     assert np.abs(np.diff(kept)).max() == pytest.approx(0.3, abs=1e-8)
 
@@ -230,7 +237,7 @@ def test_a_fixed_sigma_lasts_as_long_as_the_budget():
     )
     state, source = m.state(lk.randomness.seeded(1).digests(["a"])), lk.randomness.seeded(1)
     status = [
-        int(m.step(state, np.array([0]), t, m.bound(np.array([0.5])), source).status[0])
+        int(m.step(state, Batch(np.array([0]), t, m.bound(np.array([0.5])), source)).status[0])
         for t in range(m.horizon + 5)
     ]
     assert status == [SENT] * m.horizon + [REFUSED] * 5
@@ -260,7 +267,7 @@ def test_multiplicative_bound():
     values = np.concatenate([1.09 ** np.arange(20), np.full(10, 1000.0)])
     state = m.state(np.zeros((1, 2), np.uint64))
     for t, value in enumerate(values):
-        m.step(state, np.array([0]), t, m.bound(np.array([value])), lk.randomness.seeded(1))
+        m.step(state, Batch(np.array([0]), t, m.bound(np.array([value])), lk.randomness.seeded(1)))
         kept = float(m.released(np.array([state.columns["kept"][0][0] / 2**32]))[0])
         assert kept == pytest.approx(value if t < 20 else values[19] * 1.1 ** (t - 19), rel=1e-6)
 
@@ -270,7 +277,7 @@ def test_a_missing_slot_changes_nothing_but_time():
     m = lk.method("cgm", horizon=10, **UNIT)
     state, source = m.state(np.zeros((1, 2), np.uint64)), lk.randomness.seeded(1)
     for slot, value, kept in ((0, 0.5, 0.5), (1, 0.6, 0.55), (50, 0.9, 0.6), (51, 0.61, 0.61)):
-        m.step(state, np.array([0]), slot, m.bound(np.array([value])), source)
+        m.step(state, Batch(np.array([0]), slot, m.bound(np.array([value])), source))
         assert state.columns["kept"][0][0] / 2**32 == pytest.approx(kept, abs=1e-8)
 
 

@@ -15,6 +15,7 @@ from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.evaluation.cgm import law
 from ldp_kafka.methods import CorrelatedGaussianVector
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.cgm_vector import VectorChain
 from ldp_kafka.randomness import keyed
@@ -71,7 +72,9 @@ def moves(kind, present=1.0, **parameters):
     state = method.state(source.digests([str(i) for i in range(len(flat))]))
     given = []
     for t in np.flatnonzero(rng.random(slots) < present):
-        step = method.step(state, np.arange(len(flat)), int(t), method.bound(flat[:, t]), source)
+        step = method.step(
+            state, Batch(np.arange(len(flat)), int(t), method.bound(flat[:, t]), source)
+        )
         if (step.status == SENT).all():
             given.append(spies[-1].inputs[-1])
     assert len(given) == min(method.horizon, len(given))
@@ -156,14 +159,14 @@ def test_one_dimension_is_cgm():
     ]
     for t in range(12):
         numbers.step(
-            states[0], np.arange(40), t, numbers.bound(values[:, t] - 0.5), lk.randomness.seeded(1)
+            states[0],
+            Batch(np.arange(40), t, numbers.bound(values[:, t] - 0.5), lk.randomness.seeded(1)),
         )
         vectors.step(
             states[1],
-            np.arange(40),
-            t,
-            vectors.bound(values[:, t, None] - 0.5),
-            lk.randomness.seeded(1),
+            Batch(
+                np.arange(40), t, vectors.bound(values[:, t, None] - 0.5), lk.randomness.seeded(1)
+            ),
         )
         kept = states[0].columns["kept"][0][:40] - FIXED // 2
         # units of 2**-32: rounding towards the last one
@@ -191,7 +194,7 @@ def test_a_jump_is_followed_along_the_line():
     state, source = m.state(np.zeros((1, 2), np.uint64)), lk.randomness.seeded(1)
     for t, expected in enumerate([0.0, 0.1, 0.2, 0.3]):
         target = np.zeros(2) if t == 0 else np.array([0.6, 0.8])
-        m.step(state, np.array([0]), t, m.bound(target[None]), source)
+        m.step(state, Batch(np.array([0]), t, m.bound(target[None]), source))
         assert state.columns["kept"][:2, 0] / FIXED * 2 == pytest.approx(
             expected * np.array([0.6, 0.8]), abs=1e-8
         )
@@ -213,7 +216,7 @@ def test_release_is_step_in_any_order_and_silent_after_the_horizon():
     state = m.state(source.digests(ids))
     for t in range(20):
         rows = np.roll(np.arange(6), t)
-        step = m.step(state, rows, 3 + t, m.bound(streams[rows, t]), source)
+        step = m.step(state, Batch(rows, 3 + t, m.bound(streams[rows, t]), source))
         assert np.array_equal(m.published(step), whole[rows, t], equal_nan=True)
         assert (step.status == (SENT if t < 14 else REFUSED)).all()
     assert len(source.draws) == len(set(source.draws)) == 6 * 14

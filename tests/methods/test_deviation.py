@@ -11,6 +11,7 @@ import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.methods import deviation, split
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.randomness import seeded
 
@@ -30,7 +31,7 @@ def supports(method, values, repeats):
     found, source = [], seeded(7)
     for slot, now in enumerate(table.reshape(len(table), users)):
         answers = method._perturb(
-            state, rows, slot, slot, (np.tile(now, repeats) * FIXED).astype(np.int64), source
+            state, Batch(rows, slot, (np.tile(now, repeats) * FIXED).astype(np.int64), source), slot
         )
         found.append([method.support(each) for each in answers.reshape(repeats, users)])
     return np.array(found)
@@ -188,7 +189,7 @@ def test_the_error_of_one_release_is_the_simulated_one(name, own, epsilon):
         state, source = method.state(np.column_stack([rows, rows]).astype(np.uint64)), seeded(3)
         values = np.full(users, int(level * FIXED))
         for turn in range(method.turns):
-            answers = method._perturb(state, rows, turn, turn, values, source)
+            answers = method._perturb(state, Batch(rows, turn, values, source), turn)
             worst = max(worst, np.mean((method.released(answers) - level) ** 2) ** 0.5)
     assert method.single_error == pytest.approx(worst, rel=0.04)
 

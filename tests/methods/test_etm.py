@@ -190,37 +190,36 @@ class WholeBudgetAValue(Threshold):
 
 
 class KeepsItsPlaces(Threshold):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        super()._draw(state, rows, slot, inputs, bound, randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        super()._draw(state, batch, inputs, bound, phase)
         return inputs
 
 
 class TellsThePlaceInLowBits(Threshold):
-    def step(self, state, rows, slot, values, randomness):
-        return super().step(
-            state, rows, slot, values // 2**14 * 2**14 + (slot % self.length << 12), randomness
-        )
+    def step(self, state, batch):
+        values = batch.values // 2**14 * 2**14 + (batch.slot % self.length << 12)
+        return super().step(state, batch._replace(values=values))
 
 
 class SwapsOnlySmallValues(Threshold):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        drawn = super()._draw(state, rows, slot, inputs, bound, randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        drawn = super()._draw(state, batch, inputs, bound, phase)
         return np.where(self._seen > 2**31, inputs, drawn)
 
-    def step(self, state, rows, slot, values, randomness):
-        self._seen = values
-        return super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        self._seen = batch.values
+        return super().step(state, batch)
 
 
 class OneDrawForAllSlots(Threshold):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        return super()._draw(state, rows, 0, np.zeros_like(inputs), (), randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        return super()._draw(state, batch._replace(slot=0), np.zeros_like(inputs), (), phase)
 
 
 class DrawsBeforeItAsks(Threshold):
-    def step(self, state, rows, slot, values, randomness):
-        self._draw(state, rows, slot, np.zeros(len(rows), np.int64), (), randomness, 1)
-        return super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        self._draw(state, batch, np.zeros(len(batch.rows), np.int64), (), 1)
+        return super().step(state, batch)
 
 
 class SortsAcrossUsers(Threshold):

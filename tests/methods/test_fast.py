@@ -10,6 +10,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.methods import Fast, FastCorrelated
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.kalman import Observed
 from tests.cases import cases
 from tests.methods.lifelong import Life, Script
@@ -78,7 +79,7 @@ def test_filter_and_controller_are_the_formulas(seed):
     state, source, sampled = method.state(np.zeros((1, 2), np.uint64)), lk.randomness.seeded(1), 0
     for slot in range(60):
         before = len(script.inputs)
-        step = method.step(state, np.array([0]), slot, method.bound(np.array([0.3])), source)
+        step = method.step(state, Batch(np.array([0]), slot, method.bound(np.array([0.3])), source))
         due = slot >= plain.due
         assert (step.status[0] == SENT) == due == (len(script.inputs) > before)
         if due:
@@ -148,7 +149,7 @@ def known_error(method, slots=24, users=20_000):
     source = lk.randomness.seeded(6)
     state, found = method.state(source.digests([str(i) for i in range(users)])), []
     for t in range(slots):
-        step = method.step(state, np.arange(users), t, method.bound(walks[:, t]), source)
+        step = method.step(state, Batch(np.arange(users), t, method.bound(walks[:, t]), source))
         if step.status[0] == SENT:
             found.append(
                 (
@@ -198,15 +199,14 @@ def test_the_filter_knows_its_error(own, interval):
 class TakesNoiseForFresh(FastCorrelated):
     """A filter that is told the variance of eq. 15 and not that the noise carries on."""
 
-    def _observe(self, state, rows, slot, values, randomness):
-        super()._observe(state, rows, slot, values, randomness)
-        turn = np.minimum(state.columns["count"][0].take(rows) - 1, len(self._fresh) - 1)
+    def _observe(self, state, batch):
+        super()._observe(state, batch)
+        turn = np.minimum(state.columns["count"][0].take(batch.rows) - 1, len(self._fresh) - 1)
         noise = np.round(
             np.array(self.chain.variances)[turn] * self.mechanism.sigma**2 * 2**32
         ).astype(np.int64)
-        return Observed(
-            state.columns["reported"][0].take(rows), noise, np.zeros(len(rows), np.int64)
-        )
+        reported = state.columns["reported"][0].take(batch.rows)
+        return Observed(reported, noise, np.zeros(len(noise), np.int64))
 
 
 def test_a_filter_that_takes_the_noise_for_fresh_trusts_it_too_far():

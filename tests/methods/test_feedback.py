@@ -9,6 +9,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks.enumeration import enumerate_outcomes
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.batch import Batch
 from tests.cases import cases
 
 UNIT = (0.0, 1.0)
@@ -75,14 +76,14 @@ def test_ipp_drops_a_deviation_that_is_a_slot_old():
     users = source.digests([str(i) for i in range(50)])
     after, fresh = method.state(users), method.state(users)
     rows, values = np.arange(50), method.bound(np.full(50, 0.3))
-    method.step(after, rows, 4, method.bound(np.linspace(0, 1, 50)), source)
+    method.step(after, Batch(rows, 4, method.bound(np.linspace(0, 1, 50)), source))
     assert np.array_equal(
-        method.step(after, rows, 6, values, source).answers,
-        method.step(fresh, rows, 6, values, source).answers,
+        method.step(after, Batch(rows, 6, values, source)).answers,
+        method.step(fresh, Batch(rows, 6, values, source)).answers,
     )
     assert not np.array_equal(
-        method.step(after, rows, 7, values, source).answers,
-        method.step(method.state(users), rows, 7, values, source).answers,
+        method.step(after, Batch(rows, 7, values, source)).answers,
+        method.step(method.state(users), Batch(rows, 7, values, source)).answers,
     )
 
 
@@ -132,10 +133,12 @@ def test_segments_report_their_mean_in_their_last_slot():
         rows = np.array([i for i, value in enumerate(pair) if value is not None])
         step = method.step(
             state,
-            rows,
-            slot,
-            method.bound(np.array([value for value in pair if value is not None])),
-            source,
+            Batch(
+                rows,
+                slot,
+                method.bound(np.array([value for value in pair if value is not None])),
+                source,
+            ),
         )
         for row, answer, status in zip(
             rows.tolist(), method.released(step.answers).tolist(), step.status.tolist(), strict=True

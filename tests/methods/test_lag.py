@@ -7,6 +7,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.methods import BudgetSplit, Direct
+from ldp_kafka.methods.batch import Batch
 
 PARTS = {Direct: {}, BudgetSplit: {"dimension": 2}}
 
@@ -37,7 +38,7 @@ def test_its_step_leaves_room_for_what_comes_late():
     state = method.state(source.digests(["a"]))
     row = np.zeros(1, np.intp)
     for slot in (4, 6):
-        method.step(state, row, slot, method.bound(np.array([0.5])), source)
+        method.step(state, Batch(row, slot, method.bound(np.array([0.5])), source))
     charged = [
         bool(method.ledger.charge(state, row, slot, method.cost)[0]) for slot in (3, 5, 5, 4, 6)
     ]

@@ -16,6 +16,7 @@ from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed, seeded
 from tests.cases import cases
 
@@ -189,7 +190,9 @@ def test_sample_split_is_round_robin_by_slot_number():
     source = Recorder(keyed(KEY))
     state = method.state(source.digests(["a", "b"]))
     for slot in (5, 6, 8, 9, 12, 100):
-        step = method.step(state, np.arange(2), slot, method.bound(np.full((2, 3), 5.0)), source)
+        step = method.step(
+            state, Batch(np.arange(2), slot, method.bound(np.full((2, 3), 5.0)), source)
+        )
         assert step.phase == slot % 3
         assert [
             method.in_phase(np.array([slot]), phase).tolist() == [True] for phase in range(3)
@@ -227,10 +230,9 @@ def test_what_a_window_can_reach_costs_the_budget_at_most(inner, window, dimensi
             assert (
                 method.step(
                     state,
-                    np.array([0]),
-                    int(slot),
-                    method.bound(np.full((1, dimension), 0.5)),
-                    source,
+                    Batch(
+                        np.array([0]), int(slot), method.bound(np.full((1, dimension), 0.5)), source
+                    ),
                 ).status[0]
                 == SENT
             )
@@ -259,7 +261,9 @@ def test_crowd_means():
         state = method.state(np.stack([np.arange(20_000, dtype=np.uint64)] * 2, axis=1))
         totals = []
         for slot in (0, 1):
-            step = method.step(state, np.arange(20_000), slot, method.bound(values), seeded(5))
+            step = method.step(
+                state, Batch(np.arange(20_000), slot, method.bound(values), seeded(5))
+            )
             totals.append(method.support(step.answers, step.phase))
         both, first = method.crowd(totals[0] + totals[1]), method.crowd(totals[0])
         assert both.reports == 40_000

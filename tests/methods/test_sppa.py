@@ -16,6 +16,7 @@ from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, cosines, kernel
 from ldp_kafka.randomness import keyed, seeded
 from tests.cases import cases
@@ -138,7 +139,7 @@ def test_a_gap_leaves_its_segments_unpublished():
     )
     state = method.state(source.digests(["a"]))
     for slot in [*range(9), *range(10, 20)]:  # segments 0-3, 2-5, ..., 16-19; 9 is in 6-9 and 8-11
-        step = method.step(state, np.array([0]), slot, np.array([FIXED // 3]), source)
+        step = method.step(state, Batch(np.array([0]), slot, np.array([FIXED // 3]), source))
         if step.slots is not None and step.status[0]:
             found |= dict.fromkeys(step.slots[0].tolist())
     assert sorted(found) == [1, 2, 3, 4, 5, 6, *range(11, 19)]
@@ -155,7 +156,7 @@ def test_how_often_the_period_was_limited_is_counted():
         )
         state = method.state(np.zeros((1, 2), np.uint64))
         for slot in range(14):
-            method.step(state, np.array([0]), slot, np.array([slot]), seeded(1))
+            method.step(state, Batch(np.array([0]), slot, np.array([slot]), seeded(1)))
         assert state.columns["limited"][0] == times
 
 
@@ -345,36 +346,31 @@ class CountsTwoSegments(SamplingPeriod):
 
 
 class DividesByTheTruePeriod(SamplingPeriod):
-    def _perturbed(self, state, rows, slot, begin, randomness):
-        return (
-            super()._perturbed(state, rows, slot, begin, randomness) * SLOT // self._period(begin)
-        )
+    def _perturbed(self, state, batch, begin):
+        return super()._perturbed(state, batch, begin) * SLOT // self._period(begin)
 
 
 class AddsTheTruePeriodAfterwards(SamplingPeriod):
-    def _perturbed(self, state, rows, slot, begin, randomness):
-        return (
-            super()._perturbed(state, rows, slot, begin, randomness)
-            + (self._period(begin) - SLOT) // 64
-        )
+    def _perturbed(self, state, batch, begin):
+        return super()._perturbed(state, batch, begin) + (self._period(begin) - SLOT) // 64
 
 
 class PublishesThePeriodAsItIs(SamplingPeriod):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        super()._draw(state, rows, slot, inputs, bound, randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        super()._draw(state, batch, inputs, bound, phase)
         return inputs
 
 
 class OneDrawForAllSegments(SamplingPeriod):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        return super()._draw(state, rows, 0, inputs, bound, randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        return super()._draw(state, batch._replace(slot=0), inputs, bound, phase)
 
 
 class BillsNothing(SamplingPeriod):
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
         kept, self.spend = self.spend, 0
         try:
-            return super().step(state, rows, slot, values, randomness)
+            return super().step(state, batch)
         finally:
             self.spend = kept
 
@@ -386,14 +382,14 @@ class LedgerOfAWindow(SamplingPeriod):
 
 
 class MixesUsers(SamplingPeriod):
-    def _resampled(self, state, rows, slot, begin, randomness):
-        out = super()._resampled(state, rows, slot, begin, randomness)
+    def _resampled(self, state, batch, begin):
+        out = super()._resampled(state, batch, begin)
         return (out + out.mean(0)) / 2 if len(out) else out
 
 
 class TellsSlotsToCome(SamplingPeriod):
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        step = super().step(state, batch)
         return (
             step if step.slots is None else step._replace(slots=step.slots + 2 * (step.slots >= 0))
         )

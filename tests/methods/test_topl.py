@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.methods.batch import Batch
 from tests.cases import cases
 
 UNIT = (0.0, 1.0)
@@ -20,7 +21,7 @@ def test_the_threshold_follows_the_values():
     state = method.state(source.digests([str(i) for i in range(200)]))
     values = method.bound(np.repeat([0.05, 0.9], 100))
     for slot in range(20):
-        method.step(state, np.arange(200), slot, values, source)
+        method.step(state, Batch(np.arange(200), slot, values, source))
     low, high = state.columns["threshold"][:100], state.columns["threshold"][100:200]
     assert np.median(low) <= 8
     assert np.median(high) >= 24

@@ -21,6 +21,7 @@ from ldp_kafka.checks.method.guarantee import SLACK
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.checks.tiny import narrow
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed
 
 SHARED = (
@@ -64,7 +65,9 @@ def released(method, streams, ids, *, order=None, first_slot=3, present=None):
     for t in range(streams.shape[1]):
         rows = np.arange(len(ids)) if order is None else order(t)
         rows = rows if present is None else rows[present[rows, t]]
-        step = method.step(state, rows, first_slot + t, method.bound(streams[rows, t]), source)
+        step = method.step(
+            state, Batch(rows, first_slot + t, method.bound(streams[rows, t]), source)
+        )
         slots = np.full((len(rows), 1), first_slot + t) if step.slots is None else step.slots
         values = method.released(np.asarray(step.answers).reshape(slots.shape))
         for i, k in zip(*np.nonzero((step.status == SENT)[:, None] & (slots >= 0)), strict=True):
@@ -136,7 +139,7 @@ def ledger_holds(trial):
         )
         for t in range(slots):
             rows = np.flatnonzero(present[:, t])
-            method.step(state, rows, t, method.bound(streams[rows, t]), source)
+            method.step(state, Batch(rows, t, method.bound(streams[rows, t]), source))
         names, cost = state.users[:, 1].tolist(), np.zeros((users, slots), np.int64)
         for user, slot, *_ in source.draws:
             require(present[names.index(user), slot], "a draw is billed to a slot of the user's")

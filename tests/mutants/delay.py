@@ -478,17 +478,17 @@ class GoesByItsOwnClock:
 
 @breaks("slots_must_increase", of=Naive)
 class TakesASlotTwice:
-    def _checked(self, state, rows, slot, values, present):
-        state.columns["last"][rows] = slot - 1
-        return super()._checked(state, rows, slot, values, present)
+    def _checked(self, state, batch):
+        state.columns["last"][batch.rows] = batch.slot - 1
+        return super()._checked(state, batch)
 
 
 @breaks("no_stream_is_left_waiting", of=Naive, **SLIDING)
 class LeavesStreamsWaiting:
-    def _checked(self, state, rows, slot, values, present):
-        if (state.columns["last"][rows] < slot).all():
-            state.columns["last"][rows] = slot - 1
-        return super()._checked(state, rows, slot, values, present)
+    def _checked(self, state, batch):
+        if (state.columns["last"][batch.rows] < batch.slot).all():
+            state.columns["last"][batch.rows] = batch.slot - 1
+        return super()._checked(state, batch)
 
 
 @breaks("no_stream_is_left_waiting", of=Naive, **SLIDING)

@@ -56,7 +56,8 @@ def aimed(chain, turn, kept, before):
 class ClipsAroundTheRawValue(Chain):
     """Eq. 23 as it is printed, with the noise of Algorithm 3."""
 
-    def aim(self, state, rows, slot, values):
+    def aim(self, state, batch):
+        rows, slot, values = batch.rows, batch.slot, batch.values
         columns = state.columns
         lane = slot % self.lag
         raw = columns["raw"][lane].take(rows)
@@ -108,8 +109,8 @@ class ForgetsThatBothStreamsMove(Chain):
 class SubtractsLessThanItReuses(Chain):
     """A tenth less of the last value is taken off than r says: the noise stays as r says."""
 
-    def aim(self, state, rows, slot, values):
-        inputs, (turn, kept, before) = super().aim(state, rows, slot, values)
+    def aim(self, state, batch):
+        inputs, (turn, kept, before) = super().aim(state, batch)
         k = np.minimum(turn, len(self.ratios) - 1)
         return inputs + self.ratios[k] * before * 0.1 / self._spans[k], Aimed(turn, kept, before)
 
@@ -118,23 +119,26 @@ class SubtractsLessThanItReuses(Chain):
 class ForgetsTheLag(Chain):
     """Takes the noise of yesterday's chain where the clipping looks a week back."""
 
-    def aim(self, state, rows, slot, values):
-        _, (turn, kept, _) = super().aim(state, rows, slot, values)
+    def aim(self, state, batch):
+        rows, slot = batch.rows, batch.slot
+        _, (turn, kept, _) = super().aim(state, batch)
         other = state.columns["kept"][(slot - 1) % self.lag].take(rows)
         return aimed(self, turn, kept, other)
 
 
 @chained()
 class TrustsAnyValueAfterAGap(Chain):
-    def report(self, state, rows, slot, values, drawn, answers):
-        whole = super().report(state, rows, slot, values, drawn, answers)
+    def report(self, state, batch, drawn, answers):
+        rows, slot = batch.rows, batch.slot
+        whole = super().report(state, batch, drawn, answers)
         absent = np.setdiff1d(np.arange(state.count), rows)
         state.columns["kept"][0][absent] = 0
         state.columns["since"][0][rows] = slot
         return whole
 
-    def aim(self, state, rows, slot, values):
-        _, (turn, kept, before) = super().aim(state, rows, slot, values)
+    def aim(self, state, batch):
+        rows, slot, values = batch.rows, batch.slot, batch.values
+        _, (turn, kept, before) = super().aim(state, batch)
         late = (turn > 0) & (slot - state.columns["since"][0].take(rows) > 1)
         k = np.minimum(turn, len(self.ratios) - 1)
         kept = np.where(late, values, kept)
@@ -220,9 +224,9 @@ class CgmHidesWhatRefreshCosts(CorrelatedGaussian):
 class FastLooksAtTheValue(Fast):
     """The feedback error is taken from the true value."""
 
-    def _sample(self, state, rows, slot, values, randomness):
-        self._true = values
-        return super()._sample(state, rows, slot, values, randomness)
+    def _sample(self, state, batch):
+        self._true = batch.values
+        return super()._sample(state, batch)
 
     def _wait(self, state, rows, moved, gap):
         return super()._wait(
@@ -234,18 +238,19 @@ class FastLooksAtTheValue(Fast):
 class FastCgmStartsFromTheValue(FastCorrelated):
     """The first estimate is the value itself, since nothing better is known."""
 
-    def _sample(self, state, rows, slot, values, randomness):
-        fresh = state.columns["count"][0].take(rows) == 0
-        state.columns["estimate"][rows[fresh]] = values[fresh]
-        return super()._sample(state, rows, slot, values, randomness)
+    def _sample(self, state, batch):
+        fresh = state.columns["count"][0].take(batch.rows) == 0
+        state.columns["estimate"][batch.rows[fresh]] = batch.values[fresh]
+        return super()._sample(state, batch)
 
 
 @breaks("outputs_tell_all", of=CorrelatedGaussian)
 class CgmAddsTheClippedOff(CorrelatedGaussian):
     """What clipping took is given back after the draw."""
 
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        rows, values = batch.rows, batch.values
+        step = super().step(state, batch)
         sent = step.status == 1
         step.answers[sent] += (values - state.columns["kept"][0].take(rows))[sent] / FIXED
         return step
@@ -253,17 +258,17 @@ class CgmAddsTheClippedOff(CorrelatedGaussian):
 
 @breaks("noise_is_bound_to_its_input", of=CorrelatedGaussian)
 class CgmNoiseKnowsTheValueOnly(CorrelatedGaussian):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        return super()._draw(state, rows, slot, inputs, (bound[1],), randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        return super()._draw(state, batch, inputs, (bound[1],), phase)
 
 
 @breaks("noise_is_keyed", of=GaussianDirect)
 class GaussianNoiseKnowsNoSlot(GaussianDirect):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        return super()._draw(state, rows, 0, inputs, bound[1:2], randomness, phase)
+    def _draw(self, state, batch, inputs, bound, phase=0):
+        return super()._draw(state, batch._replace(slot=0), inputs, bound[1:2], phase)
 
 
 @breaks("noise_is_keyed", of=CorrelatedGaussian)
 class CgmDrawsAgainOnReplay(CorrelatedGaussian):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
+    def _draw(self, state, batch, inputs, bound, phase=0):
         return self.mechanism.perturb(inputs, system())

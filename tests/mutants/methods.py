@@ -123,10 +123,10 @@ class RoundsTheBudgetUp:
 
 @breaks("ledger_holds", of=(Direct, Lpu))
 class DrawsBeforeItAsks:
-    def step(self, state, rows, slot, values, randomness):
-        inputs = values / FIXED if self.kind == "numeric" else values
-        self._draw(state, rows, slot, inputs, (values,), randomness, phase=1)
-        return super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        inputs = batch.values / FIXED if self.kind == "numeric" else batch.values
+        self._draw(state, batch, inputs, (batch.values,), phase=1)
+        return super().step(state, batch)
 
 
 # --- noise
@@ -134,8 +134,8 @@ class DrawsBeforeItAsks:
 
 @breaks("one_context_one_input", of=(Direct, Lpu))
 class NoiseKnowsNoInput:
-    def _draw(self, state, rows, slot, inputs, bound, *more, **named):
-        return super()._draw(state, rows, slot, inputs, (), *more, **named)
+    def _draw(self, state, batch, inputs, bound, *more, **named):
+        return super()._draw(state, batch, inputs, (), *more, **named)
 
 
 @breaks("one_context_one_input", of=Topl, alphabet=(0.0, 0.4, 1.0))
@@ -143,26 +143,27 @@ class NoiseKnowsNoInput:
 class NoiseKnowsTheValueOnly:
     """Not the deviation, or the threshold."""
 
-    def _draw(self, state, rows, slot, inputs, bound, *more, **named):
-        return super()._draw(state, rows, slot, inputs, bound[:1], *more, **named)
+    def _draw(self, state, batch, inputs, bound, *more, **named):
+        return super()._draw(state, batch, inputs, bound[:1], *more, **named)
 
 
 @breaks("noise_is_keyed", of=(Direct, Lpu))
 class NoiseKnowsNoSlot:
-    def _draw(self, state, rows, slot, *more, **named):
-        return super()._draw(state, rows, 0, *more, **named)
+    def _draw(self, state, batch, *more, **named):
+        return super()._draw(state, batch._replace(slot=0), *more, **named)
 
 
 @breaks("noise_is_keyed", of=Direct)
 class NoiseKnowsNoUser:
-    def _draw(self, state, rows, *more, **named):
-        users = np.column_stack([state.users[: len(rows), 0], rows]).astype(np.uint64)
-        return super()._draw(self.state(users), np.arange(len(rows)), *more, **named)
+    def _draw(self, state, batch, *more, **named):
+        rows = np.arange(len(batch.rows))
+        users = np.column_stack([state.users[: len(rows), 0], batch.rows]).astype(np.uint64)
+        return super()._draw(self.state(users), batch._replace(rows=rows), *more, **named)
 
 
 @breaks("noise_is_keyed", of=Direct)
 class DrawsAgainOnReplay:
-    def _draw(self, state, rows, slot, inputs, *more, **named):
+    def _draw(self, state, batch, inputs, *more, **named):
         return self.mechanism.perturb(inputs, system())
 
 
@@ -173,8 +174,9 @@ class NoiseKnowsNoName:
 
 @breaks("noise_is_its_own", of=Direct)
 class NoiseKnowsNoBudget(NoiseKnowsNoName):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, *more, **named):
-        return super()._draw(state, rows, slot, inputs, bound, Deaf(randomness), *more, **named)
+    def _draw(self, state, batch, *more, **named):
+        deaf = batch._replace(randomness=Deaf(batch.randomness))
+        return super()._draw(state, deaf, *more, **named)
 
 
 # --- values and slots
@@ -204,30 +206,32 @@ class WrapsUnknownCategories:
 class ChargesBeforeItChecks:
     """Writes the slot down before it looks whether it may."""
 
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows, slot = batch.rows, batch.slot
         ring = state.columns["ring"][slot % self.window]
         ring[rows] += self.spend
         if (slot <= state.columns["last"][rows]).any():
             raise ValueError("a user's slots must increase")
         ring[rows] -= self.spend
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
 
 @breaks("slots_must_increase", of=Direct)
 class PaysForASlotTwice:
     """Pays for a slot as often as it is asked."""
 
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows, slot = batch.rows, batch.slot
         state.columns["last"][rows] = np.minimum(state.columns["last"][rows], slot - 1)
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
 
 @breaks("slots_must_increase", of=Direct)
 class LeavesTheOrderToItsLedger:
     """A ledger adds up what it is asked for, in whatever order: it refuses no repeat."""
 
-    def step(self, state, rows, slot, values, randomness):
-        return self._step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        return self._step(state, batch)
 
 
 # --- what is published, and of whom
@@ -241,28 +245,32 @@ class PerturbsTheMidpoint:
 
 @breaks("loss_within_epsilon", of=Direct)
 class LeavesTheTruthInLowBits:
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        values = batch.values
+        step = super().step(state, batch)
         return step._replace(answers=step.answers + values * 2.0**-80)
 
 
 @breaks("loss_within_epsilon", of=Capp)
 class PublishesWithItsDeviation:
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        rows = batch.rows
+        step = super().step(state, batch)
         return step._replace(answers=step.answers + state.columns["deviation"][rows] / FIXED)
 
 
 @breaks("users_are_apart", of=Direct)
 class CentresOnTheCrowd:
-    def step(self, state, rows, slot, values, randomness):
-        return super().step(state, rows, slot, (values + int(values.mean())) // 2, randomness)
+    def step(self, state, batch):
+        values = (batch.values + int(batch.values.mean())) // 2
+        return super().step(state, batch._replace(values=values))
 
 
 @breaks("users_are_apart", of=(Ipp, Capp))
 class LeaksIntoTheNextRow:
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        rows = batch.rows
+        step = super().step(state, batch)
         state.columns["deviation"][rows] = np.roll(state.columns["deviation"][rows], 1)
         return step
 
@@ -278,22 +286,25 @@ class ReleasesSmoothly:
 
 @breaks("loss_within_epsilon", of=Capp)
 class NeverResets:
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows, slot = batch.rows, batch.slot
         state.columns["began"][rows] = slot // self.block
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
 
 @breaks("loss_within_epsilon", of=Capp)
 class ResetsWhenTheDeviationIsSmall:
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows, slot = batch.rows, batch.slot
         small = np.abs(state.columns["deviation"][rows]) < 0.1 * FIXED
         state.columns["began"][rows] = np.where(small, -1, slot // self.block)
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
 
 @breaks("loss_within_epsilon", of=Ipp, length=6)
 class AddsItsDeviationsUp:
-    def _remember(self, state, rows, values, deviation, reported):
+    def _remember(self, state, batch, deviation, reported):
+        rows, values = batch.rows, batch.values
         state.columns["deviation"][rows] = deviation + values - reported
 
 
@@ -306,34 +317,35 @@ class ReportsInEverySlot:
         super().__init__(**parameters)
         self.ledger = Generous(self.window, self.ledger.budget)
 
-    def _step(self, state, rows, slot, values, randomness):
-        allowed = self.ledger.charge(state, rows, slot, self.spend)
-        answers = self._draw(state, rows, slot, values, (values,), randomness)
+    def _step(self, state, batch):
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
+        answers = self._draw(state, batch, batch.values, (batch.values,))
         return Step(answers, np.where(allowed, SENT, REFUSED))
 
 
 @breaks("own_reports_are_allowed", of=Lpu)
 class AsksForMoreThanItsTurn:
-    def _step(self, state, rows, slot, values, randomness):
-        allowed = self.ledger.charge(state, rows, slot, self.spend)
-        answers, own = np.zeros(len(rows), np.int64), values[allowed]
-        answers[allowed] = self._draw(state, rows[allowed], slot, own, (own,), randomness)
+    def _step(self, state, batch):
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
+        answers, own = np.zeros(len(batch.rows), np.int64), batch.values[allowed]
+        answers[allowed] = self._draw(state, batch.part(allowed), own, (own,))
         return Step(answers, np.where(allowed, SENT, REFUSED))
 
 
 @breaks("loss_within_epsilon", of=Lpu)
 class GroupsByValue:
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        values = batch.values
         users, state.users = state.users, state.users.copy()
         state.users[:, 0] += np.resize(values, len(users)).astype(np.uint64)
         try:
-            return super().step(state, rows, slot, values, randomness)
+            return super().step(state, batch)
         finally:
             state.users = users
 
 
 @breaks("users_are_apart", of=Lpu)
 class BindsTheCrowd:
-    def _draw(self, state, rows, slot, inputs, bound, *more, **named):
+    def _draw(self, state, batch, inputs, bound, *more, **named):
         bound = (*bound, np.full_like(bound[0], inputs.sum()))
-        return super()._draw(state, rows, slot, inputs, bound, *more, **named)
+        return super()._draw(state, batch, inputs, bound, *more, **named)

@@ -50,8 +50,8 @@ class PlansForOneSegmentAWindow:
 
 @breaks("users_are_apart", of=AppS)
 class GathersForEverybody:
-    def _gather(self, state, rows, turn, values):
-        means = super()._gather(state, rows, turn, values)
+    def _gather(self, state, batch, turn):
+        means = super()._gather(state, batch, turn)
         return np.full_like(means, int(means.mean()))
 
 
@@ -65,33 +65,34 @@ class AsIfWindowsBeganWhereSegmentsDo:
 class PublishesEverySlot:
     """The fault in the CAPP paper's code."""
 
-    def _step(self, state, rows, slot, values, randomness):
-        self.ledger.charge(state, rows, slot, 0)
-        answers = self._perturb(state, rows, slot, slot, values, randomness)
-        return Step(answers, np.full(len(rows), SENT, np.uint8))
+    def _step(self, state, batch):
+        self.ledger.charge(state, batch.rows, batch.slot, 0)
+        answers = self._perturb(state, batch, batch.slot)
+        return Step(answers, np.full(len(batch.rows), SENT, np.uint8))
 
 
 @breaks("loss_within_epsilon", of=Sampled)
 class CarriesItsSumOn:
-    def _gather(self, state, rows, turn, values):
-        return super()._gather(state, rows, turn // 2, values)
+    def _gather(self, state, batch, turn):
+        return super()._gather(state, batch, turn // 2)
 
 
 @breaks("one_context_one_input", of=Sampled)
 class NoiseKnowsTheLastValueOnly:
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        values = batch.values
         self._last = values
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
-    def _draw(self, state, rows, slot, inputs, bound, *more, **named):
-        return super()._draw(state, rows, slot, inputs, (self._last,), *more, **named)
+    def _draw(self, state, batch, inputs, bound, *more, **named):
+        return super()._draw(state, batch, inputs, (self._last,), *more, **named)
 
 
 @breaks("slots_must_increase", of=Sampled)
 class GathersBeforeItLooks:
-    def step(self, state, rows, slot, values, randomness):
-        self._gather(state, rows, slot // 2, values)
-        return super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        self._gather(state, batch, batch.slot // 2)
+        return super().step(state, batch)
 
 
 @breaks("release_is_step", of=Sampled)
@@ -118,17 +119,19 @@ class _Unwatched:
 
 @breaks("loss_within_epsilon", of=Absorbing)
 class NullifiesNothing(_Unwatched):
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows = batch.rows
         state.columns["units"][rows] = np.minimum(state.columns["units"][rows], 1)
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
 
 @breaks("loss_within_epsilon", of=Absorbing)
 class TakesTheWholeWindowAtOnce(_Unwatched):
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows = batch.rows
         reported = state.columns["reported"]
         reported[rows] = np.where(reported[rows] == NEVER, NEVER, reported[rows] - 1)
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
 
 @breaks("loss_within_epsilon", of=Absorbing)
@@ -143,18 +146,16 @@ class TestsForNothing(_Unwatched):
 
 @breaks("loss_within_epsilon", of=Absorbing)
 class TestsWithoutNoise(_Unwatched):
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, *, mechanism=None):
+    def _draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
         if not phase:
             return np.asarray(inputs)
-        return super()._draw(
-            state, rows, slot, inputs, bound, randomness, phase, mechanism=mechanism
-        )
+        return super()._draw(state, batch, inputs, bound, phase, mechanism=mechanism)
 
 
 @breaks("one_context_one_input", of=(Absorbing, PegasusLocal))
 class DrawsTwiceFromOnePhase:
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, *, mechanism=None):
-        return super()._draw(state, rows, slot, inputs, bound, randomness, 0, mechanism=mechanism)
+    def _draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
+        return super()._draw(state, batch, inputs, bound, 0, mechanism=mechanism)
 
 
 @breaks("own_reports_are_allowed", of=Absorbing)
@@ -168,8 +169,9 @@ class PlansMoreThanItsBudget:
 
 @breaks("loss_within_epsilon", of=Topl)
 class FindsItsThresholdInValues:
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        rows, values = batch.rows, batch.values
+        step = super().step(state, batch)
         near = state.columns["count"][rows] == self.first
         state.columns["threshold"][rows[near]] = np.where(values[near] > FIXED // 2, 32, 16)
         return step
@@ -195,20 +197,22 @@ class FindsOneThresholdForAll:
 
 @breaks("ledger_holds", of=Topl)
 class ForgetsWhatItScouted:
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        rows = batch.rows
         kept = self.ledger.budget
         if (state.columns["count"][rows] < self.first).any():
             self.ledger.budget = 2**31 - 1
         try:
-            return super().step(state, rows, slot, values, randomness)
+            return super().step(state, batch)
         finally:
             self.ledger.budget = kept
 
 
 @breaks("loss_within_epsilon", of=Topl, alphabet=(0.0, 0.4, 1.0))
 class ClampsAfterTheNoise:
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        values = batch.values
+        step = super().step(state, batch)
         return Step(np.minimum(step.answers, np.maximum(values / FIXED, 0.25)), step.status)
 
 
@@ -225,15 +229,16 @@ class GroupsOutliveTheirBlock:
 
 @breaks("loss_within_epsilon", of=PegasusLocal)
 class GroupsForFree:
-    def _stays(self, state, rows, slot, values, count, randomness):
-        super()._stays(state, rows, slot, values, count, randomness)
-        return np.abs(state.columns["values"][0][rows] - values) < FIXED // 2
+    def _stays(self, state, batch, count):
+        super()._stays(state, batch, count)
+        return np.abs(state.columns["values"][0][batch.rows] - batch.values) < FIXED // 2
 
 
 @breaks("loss_within_epsilon", of=PegasusLocal)
 class AveragesTheTruth:
-    def _perturb(self, state, rows, slot, turn, values, randomness):
-        answers = super()._perturb(state, rows, slot, turn, values, randomness)
+    def _perturb(self, state, batch, turn, phase=0):
+        rows, values = batch.rows, batch.values
+        answers = super()._perturb(state, batch, turn, phase)
         total, count = state.columns["total"], state.columns["count"]
         total[rows] += (values - total[rows] // count[rows]) // 2
         return answers
@@ -253,11 +258,9 @@ class GivesTheTestAsMuchAgain:
 
 @breaks("one_context_one_input", of=PegasusLocal)
 class NoiseOfTheTestKnowsNoInput:
-    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, *, mechanism=None):
+    def _draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
         bound = () if phase else bound
-        return super()._draw(
-            state, rows, slot, inputs, bound, randomness, phase, mechanism=mechanism
-        )
+        return super()._draw(state, batch, inputs, bound, phase, mechanism=mechanism)
 
 
 @breaks("influence_is_true", of=PegasusLocal)
@@ -267,8 +270,8 @@ class CountsItsReportsOnly:
 
 @breaks("users_are_apart", of=PegasusLocal)
 class GroupsTheCrowd:
-    def _stays(self, state, rows, slot, values, count, randomness):
-        stays = super()._stays(state, rows, slot, values, count, randomness)
+    def _stays(self, state, batch, count):
+        stays = super()._stays(state, batch, count)
         return np.full_like(stays, stays.mean() >= 0.5) if len(stays) else stays
 
 
@@ -308,8 +311,9 @@ class CountsSlots:
 
 @breaks("one_context_one_input", of=BudgetSplit)
 class NoiseKnowsNoCoordinate:
-    def _coordinate(self, state, rows, slot, turn, at, values, randomness):
-        return self.each._perturb(state.lane(at, self._own), rows, slot, turn, values, randomness)
+    def _coordinate(self, state, batch, turn, at):
+        own = batch._replace(values=batch.values[:, at])
+        return self.each._perturb(state.lane(at, self._own), own, turn)
 
 
 class _OneCoordinate(Ledger):
@@ -328,15 +332,16 @@ class PaysForOneCoordinate:
 
 @breaks("ledger_holds", of=BudgetSplit)
 class DrawsBeforeItAsks:
-    def step(self, state, rows, slot, values, randomness):
-        self._coordinate(state, rows, slot, slot, 0, values[:, 0], randomness)
-        return super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        self._coordinate(state, batch, batch.slot, 0)
+        return super().step(state, batch)
 
 
 @breaks("users_are_apart", of=BudgetSplit)
 class LeaksIntoTheNextRow:
-    def _coordinate(self, state, rows, slot, turn, at, values, randomness):
-        answers = super()._coordinate(state, rows, slot, turn, at, values, randomness)
+    def _coordinate(self, state, batch, turn, at):
+        rows = batch.rows
+        answers = super()._coordinate(state, batch, turn, at)
         state.columns["deviation"][at][rows] = np.roll(state.columns["deviation"][at][rows], 1)
         return answers
 
@@ -368,37 +373,38 @@ class ThinksOfOneDeviation:
 
 @breaks("loss_within_epsilon", of=SampleSplit, dimension=3, alphabet=TRIPLE)
 class HasOneDeviation:
-    def _coordinate(self, state, rows, slot, turn, at, values, randomness):
-        lane = state.lane(0, self._own)
-        return self.each._perturb(lane, rows, slot, turn, values, randomness, at)
+    def _coordinate(self, state, batch, turn, at):
+        lane, own = state.lane(0, self._own), batch._replace(values=batch.values[:, at])
+        return self.each._perturb(lane, own, turn, at)
 
 
 @breaks("loss_within_epsilon", of=SampleSplit)
 class BlocksLastTwice:
-    def _coordinate(self, state, rows, slot, turn, *more):
-        return super()._coordinate(state, rows, slot, turn // 2, *more)
+    def _coordinate(self, state, batch, turn, at):
+        return super()._coordinate(state, batch, turn // 2, at)
 
 
 @breaks("loss_within_epsilon", of=SampleSplit)
 class IsSilentAtZero:
-    def step(self, state, rows, slot, values, randomness):
-        step = super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        slot, values = batch.slot, batch.values
+        step = super().step(state, batch)
         return step._replace(status=np.where(values[:, slot % 2] == 0, SILENT, step.status))
 
 
 @breaks("loss_within_epsilon", of=SampleSplit, length=4, draws=8, alphabet=PAIR)
 class DrawsEveryCoordinate:
-    def step(self, state, rows, slot, values, randomness):
-        other = 1 - slot % 2
-        self._coordinate(state, rows, slot, slot // 2, other, values[:, other], randomness)
-        return super().step(state, rows, slot, values, randomness)
+    def step(self, state, batch):
+        self._coordinate(state, batch, batch.slot // 2, 1 - batch.slot % 2)
+        return super().step(state, batch)
 
 
 @breaks("loss_within_epsilon", of=SampleSplit)
 class FillsInTheTruth:
-    def step(self, state, rows, slot, values, randomness):
+    def step(self, state, batch):
+        values = batch.values
         self._last = self.domain[0] + values / FIXED * (self.domain[1] - self.domain[0])
-        return super().step(state, rows, slot, values, randomness)
+        return super().step(state, batch)
 
     def published(self, step):
         vectors = super().published(step)
@@ -407,10 +413,10 @@ class FillsInTheTruth:
 
 @breaks("ledger_holds", of=SampleSplit)
 class DrawsForTheRefused:
-    def _step(self, state, rows, slot, values, randomness):
-        turn, at = divmod(slot, 2)
-        answers = self._coordinate(state, rows, slot, turn, at, values[:, at], randomness)
-        allowed = self.ledger.charge(state, rows, slot, self.cost)
+    def _step(self, state, batch):
+        turn, at = divmod(batch.slot, 2)
+        answers = self._coordinate(state, batch, turn, at)
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.cost)
         status = np.where(allowed, SENT, 2).astype(np.uint8)
         return Step(np.where(allowed, answers, 0), status, phase=at)
 

@@ -12,6 +12,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import PROTOCOLS, Request
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
@@ -175,12 +176,14 @@ def due(of, protocol, table, requests):
     for t in range(SLOTS):
         codes, present = protocol._coded(table[:, t])
         slot = START + t
-        take(responder.first(state, rows, slot, codes, present, noise, history), slot, 0, 0)
+        take(responder.first(state, Batch(rows, slot, codes, noise, present), history), slot, 0, 0)
         if slot in requests:
             ask = Request(
                 slot, *(requests[slot].get(each, 1) for each in ("epsilon", "share", "of"))
             )
-            step = responder.second(state, rows, ask, codes, present, noise, history)
+            step = responder.second(
+                state, Batch(rows, ask.slot, codes, noise, present), ask, history
+            )
             history.add(ask)
             take(step, slot, 1, ask.cost)
     return found

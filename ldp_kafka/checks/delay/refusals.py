@@ -14,6 +14,7 @@ from ldp_kafka.accounting import State
 from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import refused, require
 from ldp_kafka.checks.sources import KEY, LOUD, Recorder
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed, seeded
 
 __all__ = ["no_stream_is_left_waiting", "slots_must_increase", "values_are_checked"]
@@ -27,7 +28,7 @@ def slots_must_increase(trial: DelayTrial) -> None:
     hop = method.windows.hop
     values = method.bound(trial.streams(hop, 3))
     state = method.state(source.digests(["a", "b", "c"]))
-    method.step(state, np.arange(2), 6 * hop, values[:, :2], None, source)
+    method.step(state, Batch(np.arange(2), 6 * hop, values[:, :2], source))
     bad = [6 * hop, 5 * hop] + [7 * hop + 1] * (hop > 1)
     _refuses(method, state, source, [(np.array([2, 0]), slot, values[:, :2]) for slot in bad])
 
@@ -44,7 +45,7 @@ def no_stream_is_left_waiting(trial: DelayTrial) -> None:
     require(not method.waiting(state, rows).any(), "a new stream must not wait")
     slot = 5 * hop
     there[:, 1] = False
-    method.step(state, rows, slot, values, there, source)
+    method.step(state, Batch(rows, slot, values, source, there))
     require(
         method.waiting(state, rows).tolist() == [method.windows.behind > 0, False],
         "a stream must wait as long as it has values that are not released",
@@ -52,9 +53,9 @@ def no_stream_is_left_waiting(trial: DelayTrial) -> None:
     while method.waiting(state, rows).any():
         _refuses(method, state, source, [(rows, slot + 2 * hop, values)])
         slot += hop
-        method.step(state, rows, slot, values, nobody, source)
+        method.step(state, Batch(rows, slot, values, source, nobody))
         require(slot <= (5 + 3 * method.delay) * hop, "a stream must not wait for ever")
-    method.step(state, rows, slot + 7 * hop, values, there, source)
+    method.step(state, Batch(rows, slot + 7 * hop, values, source, there))
 
 
 def values_are_checked(trial: DelayTrial) -> None:
@@ -80,14 +81,16 @@ def values_are_checked(trial: DelayTrial) -> None:
     values = np.zeros((method.windows.hop, 1), np.int64)
     for wrong in (-LOUD, 2**32 + LOUD):
         refused(
-            partial(method.step, state, np.arange(1), 0, values + wrong, None, seeded(1)),
+            partial(method.step, state, Batch(np.arange(1), 0, values + wrong, seeded(1))),
             "a number that is not bound to the domain",
             hidden=[str(wrong)],
         )
     for shape in ((method.windows.hop + 1, 1), (method.windows.hop,)):
         refused(
             partial(
-                method.step, state, np.arange(1), 0, np.zeros(shape, np.int64), None, seeded(1)
+                method.step,
+                state,
+                Batch(np.arange(1), 0, np.zeros(shape, np.int64), seeded(1)),
             ),
             "values of another shape",
         )
@@ -103,7 +106,7 @@ def _refuses(
     before = {name: column.copy() for name, column in state.columns.items()}
     drawn = len(source.draws)
     for rows, slot, values in calls:
-        step = partial(method.step, state, rows, slot, values, None, source)
+        step = partial(method.step, state, Batch(rows, slot, values, source))
         refused(step, "a slot that a stream cannot be stepped at")
         require(len(source.draws) == drawn, "a refused slot must draw nothing")
         require(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.sources import KEY, Listener
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed
 
 __all__ = [
@@ -106,7 +107,9 @@ def release_is_step(trial: DelayTrial) -> None:
                 values[row], there[row] = bound[:, at], present[:, at]
         needed = there.any(0) | method.waiting(state, np.arange(1, many + 1))
         order = np.roll(np.flatnonzero(needed), turn)[:: 1 if turn % 2 else -1]
-        closed = method.step(state, order + 1, slot, values[:, order], there[:, order], source)
+        closed = method.step(
+            state, Batch(order + 1, slot, values[:, order], source, there[:, order])
+        )
         require(closed.first == slot - behind, "a step must say which slots it releases")
         for row in range(hop):
             at = closed.first + row - first

@@ -10,6 +10,7 @@ from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import MethodTrial
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.methods.base import REFUSED, SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed, seeded
 
 __all__ = ["ledger_holds", "own_reports_are_allowed"]
@@ -36,7 +37,7 @@ def ledger_holds(trial: MethodTrial) -> None:
         for t in range(slots):
             rows = np.flatnonzero(present[:, t])
             status = np.asarray(
-                method.step(state, rows, t, method.bound(streams[rows, t]), source).status
+                method.step(state, Batch(rows, t, method.bound(streams[rows, t]), source)).status
             )
             cost[rows[status == SENT], t] = method.cost
             sent += int((status == SENT).sum())
@@ -65,6 +66,6 @@ def own_reports_are_allowed(trial: MethodTrial) -> None:
     state = method.state(source.digests([str(i) for i in range(8)]))
     for t in range(40):
         status = np.asarray(
-            method.step(state, np.arange(8), t, method.bound(streams[:, t]), source).status
+            method.step(state, Batch(np.arange(8), t, method.bound(streams[:, t]), source)).status
         )
         require((status != REFUSED).all(), "a method must not be refused what it plans to spend")

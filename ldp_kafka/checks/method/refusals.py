@@ -10,6 +10,7 @@ import numpy as np
 from ldp_kafka.checks.failure import refused, require
 from ldp_kafka.checks.method.trial import MethodTrial
 from ldp_kafka.checks.sources import KEY, LOUD, Recorder
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed, seeded
 
 __all__ = ["slots_must_increase", "values_are_checked"]
@@ -22,15 +23,15 @@ def slots_must_increase(trial: MethodTrial) -> None:
     method, source, streams = trial.real(), Recorder(keyed(KEY)), trial.streams(4, 3)
     state = method.state(source.digests([str(i) for i in range(4)]))
     bound = method.bound(streams[:, 0])
-    method.step(state, np.arange(2), 5, bound[:2], source)
-    method.step(state, np.arange(1), 7, bound[:1], source)
+    method.step(state, Batch(np.arange(2), 5, bound[:2], source))
+    method.step(state, Batch(np.arange(1), 7, bound[:1], source))
     before, drawn = (
         {name: column.copy() for name, column in state.columns.items()},
         len(source.draws),
     )
     for slot in (7, 6, 5, 0):
         refused(
-            partial(method.step, state, np.array([2, 0, 3]), slot, bound[:3], source),
+            partial(method.step, state, Batch(np.array([2, 0, 3]), slot, bound[:3], source)),
             "a slot that is not later than a user's last",
         )
         require(len(source.draws) == drawn, "a refused slot must draw nothing")

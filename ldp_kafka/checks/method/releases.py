@@ -12,6 +12,7 @@ from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import MethodTrial
 from ldp_kafka.checks.sources import KEY, Listener
 from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import Randomness, keyed
 
 __all__ = ["noise_is_its_own", "noise_is_keyed", "release_is_step", "users_are_apart"]
@@ -161,7 +162,7 @@ def _stepped(
 ) -> NDArray[Any]:
     """One step, published as `release` publishes it."""
     return np.asarray(
-        method.published(method.step(state, rows, slot, method.bound(values), source))
+        method.published(method.step(state, Batch(rows, slot, method.bound(values), source)))
     )
 
 

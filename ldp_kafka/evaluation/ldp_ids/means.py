@@ -21,6 +21,7 @@ from ldp_kafka.evaluation.ldp_ids.comparison import mean_of
 from ldp_kafka.evaluation.plots import Line, Panel
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import of_reports
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.step import SENT
 from ldp_kafka.randomness import seeded
@@ -169,7 +170,7 @@ def _reports(used: Any, values: NDArray[np.float64], source: Any) -> Iterable[ND
     rows = np.arange(len(values))
     state = used.state(source.digests([str(row) for row in rows]))
     for slot, column in enumerate(np.ascontiguousarray(values.T)):
-        step = used.step(state, rows, slot, used.bound(column), source)
+        step = used.step(state, Batch(rows, slot, used.bound(column), source))
         yield step.answers[step.status == SENT]
 
 

@@ -16,6 +16,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Z, as_array, check_epsilon, check_number, strangers
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import contexts_of
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
@@ -294,20 +295,10 @@ class DelayMethod(Description):
     def step(
         self,
         state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
-        randomness: Randomness,
+        batch: Batch,
     ) -> Closed:
-        """Take the slots from ``slot`` on of distinct streams, and release as many.
-
-        Parameters
-        ----------
-        rows : (n,) the streams' rows
-        slot : later than any that they were stepped at; of a batch its first one
-        values : (windows.hop, n) `bound` values; what stands where there is none is not looked at
-        present : (windows.hop, n) which there are; None: all
+        """Take ``windows.hop`` slots of distinct streams, from the batch's slot on, and release as
+        many. The slot must be later than any that the streams were stepped at.
 
         Raises
         ------
@@ -316,8 +307,9 @@ class DelayMethod(Description):
             stream that has values waiting was left out in the slot before. Nothing was drawn, and
             nothing is changed for anyone
         """
-        values, present = self._checked(state, rows, slot, values, present)
-        window, source = Rows(state, rows), randomness.within(self.use)
+        values, present = self._checked(state, batch)
+        rows, slot = batch.rows, batch.slot
+        window, source = Rows(state, rows), batch.randomness.within(self.use)
         hop = self.windows.hop
         for at in range(hop):
             some = ALL if present is None else np.flatnonzero(present[at])
@@ -353,14 +345,10 @@ class DelayMethod(Description):
         return slot
 
     def _checked(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        values: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
+        self, state: State, batch: Batch
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         """Values and presence, if all of it is as `step` asks for."""
+        rows, slot, values, _, present = batch
         values = as_array(values, "iu", "values must be those that `bound` gave")
         shape = (self.windows.hop, len(rows))
         if values.shape != shape:
@@ -582,11 +570,13 @@ class DelayMethod(Description):
         closed = [
             self.step(
                 state,
-                rows,
-                start - early + at,
-                padded[at : at + hop],
-                filled[at : at + hop],
-                randomness,
+                Batch(
+                    rows,
+                    start - early + at,
+                    padded[at : at + hop],
+                    randomness,
+                    filled[at : at + hop],
+                ),
             )
             for at in range(0, steps * hop, hop)
         ]

@@ -13,6 +13,7 @@ from ldp_kafka.accounting import Guarantee, State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon
 from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
@@ -265,12 +266,13 @@ class Protocol(ABC):
                 return self.terms.oracle.support(cost, answers)
 
             slot = first_slot + t
-            step = responder.first(edges, rows, slot, codes, present, randomness, history)
+            batch = Batch(rows, slot, codes, randomness, present)
+            step = responder.first(edges, batch, history)
             verdict = coordinator.decide(slot, folded(step, self.terms.first, 0))
             looked[:, t] = verdict.dissimilarity, verdict.error
             sums = None
             if (request := verdict.request) is not None:
-                step = responder.second(edges, rows, request, codes, present, randomness, history)
+                step = responder.second(edges, batch, request, history)
                 history.add(request)
                 sums = folded(step, request.cost, 1)
             released.append(coordinator.release(sums))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field, Ledger, State
 from ldp_kafka.mechanisms.base import as_array, check_told_apart, kind_of, report_width
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.ledgers import Ledgers
 from ldp_kafka.methods.protocols.request import FIRST, SECOND, Request
@@ -80,63 +81,42 @@ class Responder:
         """A fresh state with one row a user digest."""
         return State(self.fields, as_array(users, "u", "users must be digests (n, 2), not ids"))
 
-    def first(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        codes: NDArray[np.int64],
-        present: NDArray[np.bool_],
-        randomness: Randomness,
-        history: History,
-    ) -> Step:
-        """Reports of the first phase of ``slot``, which needs no request. Users are met at their
+    def first(self, state: State, batch: Batch, history: History) -> Step:
+        """Reports of the first phase of a slot, which needs no request. Users are met at their
         first value; of a user who has had none, nothing is noted and nothing is asked.
 
         Parameters
         ----------
-        rows : (n,) distinct users
-        codes : (n,) their `Values.bound` values; any integer where there is none
-        present : (n,) whether a user has a value
         history : the requests so far; it is only read
 
         Raises
         ------
         ValueError : the slot is not later than the last one of each user; nothing was drawn
         """
+        rows, slot, present = batch.rows, batch.slot, everybody(batch)
         last, met = state.columns["last"], state.columns["met"]
         if not (last[rows] < slot).all():
             raise ValueError("a user's slots must increase")
         strange = met[rows] == NEVER
         if strange.any():
-            self.meet(state, rows[strange & present], slot, history, randomness)
+            self.meet(state, rows[strange & present], slot, history, batch.randomness)
             last[rows[present | ~strange]] = slot
         else:
             last[rows] = slot
         users = state.digests(rows)
         asked = self.terms.turn(users, slot, self.terms.window) & present
-        return self._answer(
-            state, rows, slot, codes, asked, self.terms.first, FIRST, randomness, users
-        )
+        return self._answer(state, batch, asked, self.terms.first, FIRST, users)
 
-    def second(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        request: Request,
-        codes: NDArray[np.int64],
-        present: NDArray[np.bool_],
-        randomness: Randomness,
-        history: History,
-    ) -> Step:
-        """Reports that a request asks for; parameters as of `first`, but ``rows`` must be all users
-        of the state, with a value or without. An invalid request is refused by everybody, and one
+    def second(self, state: State, batch: Batch, request: Request, history: History) -> Step:
+        """Reports that a request of the batch's slot asks for. The batch must have all users of the
+        state, with a value or without. An invalid request is refused by everybody, and one
         of a slot that is not later than those before by whom it comes too late for. Users who have
         not been met have nothing to answer, and nothing is noted of them.
 
         A valid request is added to the history once, after all users of that history have been
         asked; an invalid one never.
         """
+        rows, randomness = batch.rows, batch.randomness
         if not self.valid(request):
             return self._nothing(rows, request.cost, REFUSED)
         known = state.columns["met"][rows] != NEVER
@@ -144,16 +124,8 @@ class Responder:
         fresh[known] = self.fresh(state, rows[known], request.slot)
         selected = np.zeros(len(rows), np.bool_)
         selected[fresh] = self.select(state, rows[fresh], request, history, randomness)
-        step = self._answer(
-            state,
-            rows,
-            request.slot,
-            codes,
-            selected & present,
-            request.cost,
-            SECOND,
-            randomness,
-        )
+        asked = selected & everybody(batch)
+        step = self._answer(state, batch, asked, request.cost, SECOND)
         step.status[known & ~fresh] = REFUSED
         return step
 
@@ -219,16 +191,14 @@ class Responder:
     def _answer(
         self,
         state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        codes: NDArray[np.int64],
+        batch: Batch,
         asked: NDArray[np.bool_],
         cost: int,
         phase: int,
-        randomness: Randomness,
         users: Digests | None = None,
     ) -> Step:
         """Charge and draw for those who are asked; ``users`` are their digests, if known."""
+        rows, slot, codes, randomness, _ = batch
         step = self._nothing(rows, cost, SILENT, phase)
         who = EVERY if asked.all() else np.flatnonzero(asked)
         if asked.any():
@@ -301,3 +271,8 @@ class Responder:
                 else [],
             )
         return found
+
+
+def everybody(batch: Batch) -> NDArray[np.bool_]:
+    """Who has a value (n,)."""
+    return np.ones(len(batch.rows), np.bool_) if batch.present is None else batch.present

@@ -35,6 +35,7 @@ from ldp_kafka.accounting import State
 from ldp_kafka.errors import BadRecord, Dropped
 from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.base import SENT, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.methods.protocols.turns import in_second_half
@@ -99,10 +100,8 @@ class Answers:
 
     def first(self, state: State, slot: int, codes: NDArray[np.int64]) -> Step:
         """The first phase of one user's value, which needs no request."""
-        everybody = np.ones(1, np.bool_)
-        return self._method.responder.first(
-            state, np.zeros(1, np.intp), slot, codes, everybody, self._randomness, self._history
-        )
+        batch = Batch(np.zeros(1, np.intp), slot, codes, self._randomness)
+        return self._method.responder.first(state, batch, self._history)
 
     def held(self, digests: Digests, slot: int, codes: NDArray[np.int64], now: int) -> Held | None:
         """The value of one user as it waits for a request; None where none can come. Of divided
@@ -160,15 +159,14 @@ class Answers:
             digests = np.frombuffer(digest, _DIGEST).reshape(1, 2)
             state = unpacked(self._method.fields, digests, kept)
             code = held.get(digest)
-            step = self._method.responder.second(
-                state,
+            batch = Batch(
                 np.zeros(1, np.intp),
-                asking,
+                asking.slot,
                 np.array([0 if code is None else code]),
-                np.array([code is not None]),
                 self._randomness,
-                self._history,
+                np.array([code is not None]),
             )
+            step = self._method.responder.second(state, batch, asking, self._history)
             states.append((digest, packed(state)))
             if step.status[0] == SENT:
                 reports += messages_of(

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.errors import BadRecord, ConfigurationError, Reason, StateError
 from ldp_kafka.methods.base import REFUSED, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import Digests, Ids
 from ldp_kafka.runtime.device.answers import Answers
 from ldp_kafka.runtime.device.messages import messages_of
@@ -389,8 +390,8 @@ class Client:
     ) -> tuple[Step, dict[str, Any]]:
         """What a value gives at once, and what is committed with it."""
         if self._answers is None:
-            row = np.zeros(1, np.intp)
-            return self._method.step(state, row, slot, bound, self._randomness), {}
+            batch = Batch(np.zeros(1, np.intp), slot, bound, self._randomness)
+            return self._method.step(state, batch), {}
         held = self._answers.held(state.digests(np.zeros(1, np.intp)), slot, bound, now)
         step = self._answers.first(state, slot, bound)
         return step, {"held": held, "through": self._answers.over(slot)}

@@ -21,6 +21,7 @@ from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import BadRecord, InvariantError
 from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.base import SENT, Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.request import SECOND
@@ -122,19 +123,15 @@ class Answer(Perturb):
             state.settled = max(state.settled, state.closed - self.hold)
         return Passed(state.closed, state.settled)
 
-    def _answer(
-        self, state: PerturbState, who: NDArray[np.intp], slot: int, what: NDArray[np.int64]
-    ) -> Step:
+    def _answer(self, state: PerturbState, batch: Batch) -> Step:
         assert isinstance(state, AnswerState)
+        who, what = batch.rows, batch.values
         users, terms = state.users.state, self._asked.protocol.terms
         # of divided users those of half A are never asked, and nothing of theirs is held
         can = in_second_half(users.digests(who)) if terms.population else slice(None)
-        at, lap = self._place(slot)
+        at, lap = self._place(batch.slot)
         users.columns["held"][at, who[can]] = lap | what[can]
-        everybody = np.ones(len(who), np.bool_)
-        return self._asked.responder.first(
-            users, who, slot, what, everybody, self.randomness, state.history
-        )
+        return self._asked.responder.first(users, batch, state.history)
 
     def _place(self, slot: int) -> tuple[int, int]:
         """Where a slot's values are held, and what is added to each."""
@@ -197,9 +194,8 @@ class Answer(Perturb):
         if offset <= int(state.shard_offsets.max()):  # some have answered before a crash
             rows = rows[state.shard_offsets[users.shard[rows]] < offset]
             codes, there = codes[rows], there[rows]
-        step = self._asked.responder.second(
-            users.state, rows, asking, codes, there, self.randomness, state.history
-        )
+        batch = Batch(rows, asking.slot, codes, self.randomness, there)
+        step = self._asked.responder.second(users.state, batch, asking, state.history)
         state.history.add(asking)
         users.touch(rows)
         sent = np.flatnonzero(step.status == SENT)

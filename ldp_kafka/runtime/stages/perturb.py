@@ -22,6 +22,7 @@ from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import Step
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
@@ -456,13 +457,11 @@ class Perturb(KeyedStage):
             who, what = who[new], what[new]
             if not len(who):
                 return
-        answers.take(group, self._answer(state, who, slot, what))
+        answers.take(group, self._answer(state, Batch(who, slot, what, self.randomness)))
 
-    def _answer(
-        self, state: PerturbState, who: NDArray[np.intp], slot: int, what: NDArray[np.int64]
-    ) -> Step:
+    def _answer(self, state: PerturbState, batch: Batch) -> Step:
         """What these users say of a slot that is new to all of them."""
-        return self.method.step(state.users.state, who, slot, what, self.randomness)
+        return self.method.step(state.users.state, batch)
 
     @cached_property
     def _empty(self) -> Reports:

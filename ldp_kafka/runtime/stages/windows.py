@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.delay import Closed, DelayMethod
 from ldp_kafka.randomness import Randomness
 from ldp_kafka.runtime.log import Output
@@ -162,7 +163,8 @@ class Windows:
             to, raw = np.searchsorted(rows, part.rows[mine]), state.panes.of(part)[mine]
             output.count("clamped", int(np.count_nonzero(self.method.outside(raw))))
             values[at, to], present[at, to] = self.method.bound(raw), True
-        closed = self.method.step(state.users.state, rows, first, values, present, self.randomness)
+        batch = Batch(rows, first, values, self.randomness, present)
+        closed = self.method.step(state.users.state, batch)
         state.users.touch(rows)
         output.count("windows", len(rows))
         digests = state.users.state.digests(rows)

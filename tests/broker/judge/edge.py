@@ -12,6 +12,7 @@ import numpy as np
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import BadRecord
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.step import SENT
@@ -120,9 +121,8 @@ class _Edge:
         who = np.array(list(mine))
         self.last[who] = slot
         self.held[slot].update(zip(mine, codes.tolist(), strict=True))
-        step = self.responder.first(
-            self.state, who, slot, codes, np.ones(len(who), bool), self.noise, self.history
-        )
+        batch = Batch(who, slot, codes, self.noise)
+        step = self.responder.first(self.state, batch, self.history)
         self.note(step, who, slot, FIRST, 0)
 
     def ask(self, message: Message) -> None:
@@ -149,9 +149,8 @@ class _Edge:
         codes, there = np.zeros(len(everybody), np.int64), np.zeros(len(everybody), bool)
         for who, code in held.items():
             codes[who], there[who] = code, True
-        step = self.responder.second(
-            self.state, everybody, asking, codes, there, self.noise, self.history
-        )
+        batch = Batch(everybody, asking.slot, codes, self.noise, there)
+        step = self.responder.second(self.state, batch, asking, self.history)
         self.history.add(asking)
         self.note(step, everybody, request.slot, SECOND, request.epsilon)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.delay.truncate import clipped_error
 from ldp_kafka.randomness import seeded
 from tests.cases import cases
@@ -22,7 +23,7 @@ def thresholds(method, streams):
     state = method.state(seeded(1).digests([str(i) for i in range(len(streams))]))
     rows, bound, hop = np.arange(len(streams)), method.bound(streams).T, method.windows.hop
     for slot in range(0, len(bound), hop):
-        method.step(state, rows, slot, bound[slot : slot + hop], None, seeded(slot))
+        method.step(state, Batch(rows, slot, bound[slot : slot + hop], seeded(slot)))
     return (state.columns["threshold"][: len(streams)] + 1) / method.thresholds
 
 

@@ -13,6 +13,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks.sources import Recorder
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.delay import DelayName
 from ldp_kafka.methods.unstated import UNSTATED
 from ldp_kafka.randomness import keyed, seeded
@@ -224,7 +225,9 @@ def test_presence_must_fit():
         method.release(streams, seeded(1), present=np.ones((2, 8)))
     state = method.state(seeded(1).digests(["a"]))
     with pytest.raises(ValueError, match="present"):
-        method.step(state, np.arange(1), 0, np.zeros((4, 1), int), np.ones((3, 1), bool), seeded(1))
+        method.step(
+            state, Batch(np.arange(1), 0, np.zeros((4, 1), int), seeded(1), np.ones((3, 1), bool))
+        )
 
 
 def test_what_is_not_there_is_not_looked_at():

@@ -17,6 +17,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks.deal import Deal
 from ldp_kafka.checks.enumeration import Outcomes
 from ldp_kafka.checks.tiny import narrow
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.oracle import Oracle
 from ldp_kafka.methods.protocols.request import MEETING, SELECTION, Request
@@ -85,9 +86,11 @@ def play(responder, plan, slots, *, hashed=0, present=None, meeting=0):
     for each in plan:
         codes, there = values[:, each.slot], np.full(len(values), here[each.slot])
         if isinstance(each, Look):
-            step = responder.first(state, rows, each.slot, codes, there, deal, history)
+            step = responder.first(state, Batch(rows, each.slot, codes, deal, there), history)
         else:
-            step = responder.second(state, rows, each, codes, there, deal, history)
+            step = responder.second(
+                state, Batch(rows, each.slot, codes, deal, there), each, history
+            )
             if responder.valid(each):
                 history.add(each)
         seen += [step.status.astype(np.int64), np.where(step.status == SENT, step.answers, -1)]

@@ -12,6 +12,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.checks.sources import KEY
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import History, Request, Responder
 from ldp_kafka.methods.protocols.history import WHOLE
 from ldp_kafka.methods.protocols.turns import in_second_half
@@ -68,7 +69,9 @@ def answers(responder, x, requests, late, source, *, kept_apart=False):
             return
         here = x[:, slot] >= 0
         codes = np.where(here, x[:, slot], 0)
-        step = responder.second(state, rows, request, codes, here, source, history)
+        step = responder.second(
+            state, Batch(rows, request.slot, codes, source, here), request, history
+        )
         assert (step.status[state.columns["met"] == NEVER] == SILENT).all()
         noted(slot, 1, rows, step)
         assert history.add(request)
@@ -79,7 +82,7 @@ def answers(responder, x, requests, late, source, *, kept_apart=False):
             parts = np.array_split(rng.permutation(np.flatnonzero(here)), 3)
             for part in parts if kept_apart else [rows]:
                 codes = np.where(here, x[:, now], 0)[part]
-                step = responder.first(state, part, now, codes, here[part], source, history)
+                step = responder.first(state, Batch(part, now, codes, source, here[part]), history)
                 noted(now, 0, part, step)
         for slot in np.flatnonzero(due == now).tolist():
             asked(slot)
@@ -133,14 +136,14 @@ def bias(kind, name, window, late):
     for now in range(slots + late):
         here = joins <= now
         if now < slots:
-            responder.first(state, rows, now, codes, here, source, history)
+            responder.first(state, Batch(rows, now, codes, source, here), history)
         slot = now - late
         if slot < 0 or requests[slot] is None:
             continue
         request = requests[slot]
         there = joins <= slot
         amount = history.amount(request) / WHOLE
-        responder.second(state, rows, request, codes, there, source, history)
+        responder.second(state, Batch(rows, request.slot, codes, source, there), request, history)
         history.add(request)
         for at, who in enumerate((half & (joins == 0), half & there & (joins > 0))):
             if who.any():
@@ -211,9 +214,11 @@ def test_who_has_had_no_value_has_no_record():
     rows, codes, nobody = np.arange(3), np.zeros(3, np.int64), np.zeros(3, bool)
     history = responder.history()
     for slot in range(5):
-        responder.first(state, rows, slot, codes, nobody, source, history)
+        responder.first(state, Batch(rows, slot, codes, source, nobody), history)
         request = Request(slot, BUDGET, 1, 2)
-        step = responder.second(state, rows, request, codes, nobody, source, history)
+        step = responder.second(
+            state, Batch(rows, request.slot, codes, source, nobody), request, history
+        )
         assert (step.status == SILENT).all() and history.add(request)
     for name, column in state.columns.items():
         assert np.array_equal(column, fresh[name])
@@ -223,12 +228,13 @@ def test_a_request_closes_its_slot():
     """A user whose first value comes after the request of its slot is met behind it."""
     responder, source = made("lbd").responder(), lk.randomness.keyed(KEY)
     state, row = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
-    given, history = (np.zeros(1, np.int64), np.ones(1, bool), source), responder.history()
+    batch, history = Batch(row, 4, np.zeros(1, np.int64), source), responder.history()
     assert history.add(Request(4, BUDGET // 4))
-    assert responder.first(state, row, 4, *given, history).status.tolist() == [SENT]
+    assert responder.first(state, batch, history).status.tolist() == [SENT]
     assert state.columns["met"].tolist()[:1] == [5]
     for slot, status in ((4, REFUSED), (5, SENT)):
-        step = responder.second(state, row, Request(slot, BUDGET // 4), *given, history)
+        asked = batch._replace(slot=slot)
+        step = responder.second(state, asked, Request(slot, BUDGET // 4), history)
         assert step.status.tolist() == [status]
 
 
@@ -263,8 +269,8 @@ def test_lpu_draws_the_reports_of_the_method_lpu(oracle):
     for t in range(12):
         here = x[:, t] >= 0
         codes = np.where(here, x[:, t], 0)
-        ours = responder.first(state, rows, 3 + t, codes, here, source, history)
-        step = method.step(theirs, rows[here], 3 + t, method.bound(x[here, t]), source)
+        ours = responder.first(state, Batch(rows, 3 + t, codes, source, here), history)
+        step = method.step(theirs, Batch(rows[here], 3 + t, method.bound(x[here, t]), source))
         assert np.array_equal(ours.status[here], step.status)
         assert ours.answers.dtype == step.answers.dtype
         assert ours.answers[here].tobytes() == step.answers.tobytes()

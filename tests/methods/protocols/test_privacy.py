@@ -10,6 +10,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks.enumeration import Outcomes
 from ldp_kafka.checks.sources import KEY
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.request import FIRST, SECOND, SELECTION, Request
 from ldp_kafka.methods.step import REFUSED, SENT
@@ -120,14 +121,16 @@ def adaptive_loss(responder, hashed=0):
         state = responder.state(deal.digests([str(row) for row in rows]))
         heard, history = [], responder.history()
         for slot in range(3):
-            step = responder.first(state, rows, slot, streams[:, slot], here, deal, history)
+            step = responder.first(state, Batch(rows, slot, streams[:, slot], deal, here), history)
             heard += step.answers[:1].tolist() * bool(step.status[0] == SENT)
             cost = BUDGET // 2 if sum(heard) % 2 else BUDGET // 4
             if responder.terms.population:
                 cost = BUDGET
             for late in {slot, max(slot - sum(heard), 0)}:
                 request = Request(late, cost)
-                step = responder.second(state, rows, request, streams[:, late], here, deal, history)
+                step = responder.second(
+                    state, Batch(rows, request.slot, streams[:, late], deal, here), request, history
+                )
                 history.add(request)
                 assert len(set(step.status.tolist())) == 1, "a status depends on values"
                 heard += step.answers[:1].tolist() * bool(step.status[0] == SENT)
@@ -178,8 +181,10 @@ def statuses(kind, present):
     for slot in range(4):
         here = np.ones(200, bool) if slot == 3 else present[:, slot]
         request = Request(slot, BUDGET, 1, 2)
-        responder.first(state, rows, slot, codes, here, source, history)
-        step = responder.second(state, rows, request, codes, here, source, history)
+        responder.first(state, Batch(rows, slot, codes, source, here), history)
+        step = responder.second(
+            state, Batch(rows, request.slot, codes, source, here), request, history
+        )
         history.add(request)
         seen.append(step.status)
     return seen[-1]
@@ -231,9 +236,9 @@ def contexts(kind, name="lbd"):
     state, rows = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
     codes, here = np.zeros(1, np.int64), np.ones(1, bool)
     history = responder.history()
-    responder.first(state, rows, 5, codes, here, source, history)
+    responder.first(state, Batch(rows, 5, codes, source, here), history)
     for cost in (BUDGET // 4, BUDGET // 8):
-        responder.second(state, rows, Request(5, cost), codes, here, source, history)
+        responder.second(state, Batch(rows, 5, codes, source, here), Request(5, cost), history)
     return noted
 
 
@@ -254,7 +259,7 @@ def test_a_slot_has_one_answer_a_phase():
     responder, source = made("lbd", 2), Selecting(np.zeros((1, 9), np.intp))
     state, rows = responder.state(source.digests(["0"])), np.zeros(1, np.intp)
     codes, here, history = np.zeros(1, np.int64), np.ones(1, bool), responder.history()
-    responder.first(state, rows, 1, codes, here, source, history)
+    responder.first(state, Batch(rows, 1, codes, source, here), history)
     for request, status in [
         (Request(4, BUDGET), REFUSED),  # more than the second phase has
         (Request(4, 0), REFUSED),
@@ -266,7 +271,9 @@ def test_a_slot_has_one_answer_a_phase():
         (Request(5, BUDGET // 2), REFUSED),  # the window has half of that left
         (Request(6, BUDGET // 2), SENT),
     ]:
-        found = responder.second(state, rows, request, codes, here, source, history)
+        found = responder.second(
+            state, Batch(rows, request.slot, codes, source, here), request, history
+        )
         assert found.status.tolist() == [status], request
 
 

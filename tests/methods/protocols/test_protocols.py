@@ -9,6 +9,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.checks.sources import KEY
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import PROTOCOLS, Request, Trace
 from ldp_kafka.methods.step import SENT
 from ldp_kafka.methods.unstated import UNSTATED
@@ -108,7 +109,7 @@ def test_shards_of_users_add_up_to_the_same_bytes(name):
         def first(edge, state, rows, values, history, slot=slot, t=t):
             here = values[:, t] >= 0
             return edge.first(
-                state, rows, slot, np.where(here, values[:, t], 0), here, source, history
+                state, Batch(rows, slot, np.where(here, values[:, t], 0), source, here), history
             )
 
         verdict = coordinator.decide(slot, merged(first, protocol.terms.first))
@@ -118,7 +119,9 @@ def test_shards_of_users_add_up_to_the_same_bytes(name):
             def second(edge, state, rows, values, history, request=request, t=t):
                 here = values[:, t] >= 0
                 codes = np.where(here, values[:, t], 0)
-                step = edge.second(state, rows, request, codes, here, source, history)
+                step = edge.second(
+                    state, Batch(rows, request.slot, codes, source, here), request, history
+                )
                 assert history.add(request)
                 return step
 
@@ -286,10 +289,10 @@ def test_slots_go_forward_on_both_sides():
     with pytest.raises(ValueError, match="slots must increase"):
         coordinator.decide(4, None)
     state, row = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
-    given = (np.zeros(1, np.int64), np.ones(1, bool), source, responder.history())
-    responder.first(state, row, 4, *given)
+    batch, history = Batch(row, 4, np.zeros(1, np.int64), source), responder.history()
+    responder.first(state, batch, history)
     with pytest.raises(ValueError, match="slots must increase"):
-        responder.first(state, row, 4, *given)
+        responder.first(state, batch, history)
 
 
 def test_division_of_the_population_beats_division_of_the_budget():

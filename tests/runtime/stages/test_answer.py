@@ -16,6 +16,7 @@ import pytest
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
 from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.turns import in_second_half
@@ -124,10 +125,8 @@ class Twin:
                 slot, state = time // self.source.slot_ms, self.user(name)
                 if not slot > max(closed, int(state.columns["last"][0])):
                     continue
-                step = self.responder.first(
-                    state, np.array([0]), slot, np.array([code]), np.array([True]), self.noise,
-                    self.history,
-                )  # fmt: skip
+                batch = Batch(np.array([0]), slot, np.array([code]), self.noise)
+                step = self.responder.first(state, batch, self.history)
                 self.say(state, step, slot, 0, 0)
                 digest = state.users[:1]
                 if not self.responder.terms.population or in_second_half(digest)[0]:
@@ -149,10 +148,9 @@ class Twin:
             return
         for name, state in self.states.items():
             code = self.values[name].get(found.slot)
-            step = self.responder.second(
-                state, np.array([0]), asking, np.array([code or 0]), np.array([code is not None]),
-                self.noise, self.history,
-            )  # fmt: skip
+            codes, there = np.array([code or 0]), np.array([code is not None])
+            batch = Batch(np.array([0]), asking.slot, codes, self.noise, there)
+            step = self.responder.second(state, batch, asking, self.history)
             self.say(state, step, found.slot, 1, found.epsilon)
         self.history.add(asking)
 
@@ -189,10 +187,8 @@ class TwinAtClose(Twin):
 
     def report(self, name, slot, value):
         state, [code] = self.user(name), self.of.method.bound(np.array([value]))
-        step = self.responder.first(
-            state, np.array([0]), slot, np.array([code]), np.array([True]), self.noise,
-            self.history,
-        )  # fmt: skip
+        batch = Batch(np.array([0]), slot, np.array([code]), self.noise)
+        step = self.responder.first(state, batch, self.history)
         self.say(state, step, slot, 0, 0)
         if not self.responder.terms.population or in_second_half(state.users[:1])[0]:
             self.values[name][slot] = int(code)

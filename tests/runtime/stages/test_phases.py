@@ -37,9 +37,8 @@ class Phased:
     def __getattr__(self, name):
         return getattr(self._method, name)
 
-    def step(self, state, rows, slot, values, randomness):
-        step = self._method.step(state, rows, slot, values, randomness)
-        return step._replace(phase=self._phase_of(slot))
+    def step(self, state, batch):
+        return self._method.step(state, batch)._replace(phase=self._phase_of(batch.slot))
 
     def in_phase(self, slots, phase):
         return np.full(len(slots), 0 <= phase < 2)

@@ -68,9 +68,9 @@ class AsksAgain:
 class ForgetsAtClose:
     """Lets go of values when they have given their first report."""
 
-    def _answer(self, state, who, slot, what):
-        step = super()._answer(state, who, slot, what)
-        state.users.state.columns["held"][:, who] = -1
+    def _answer(self, state, batch):
+        step = super()._answer(state, batch)
+        state.users.state.columns["held"][:, batch.rows] = -1
         return step
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.errors import StateError
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.records import Ids
 from ldp_kafka.runtime.recovery.packing import LARGEST, LEAST, pack, unpack
 from ldp_kafka.runtime.stages.shards import unpacked
@@ -53,7 +54,7 @@ def test_the_ledgers_of_users_get_smaller(window):
     users = Users(method.fields, ledger, randomness, 1)
     rows, rng = users.rows(Ids.of([f"u{at}" for at in range(5000)])), np.random.default_rng(2)
     for slot in range(100, 100 + 2 * window):
-        method.step(users.state, rows, slot, method.bound(rng.random(len(rows))), randomness)
+        method.step(users.state, Batch(rows, slot, method.bound(rng.random(len(rows))), randomness))
     payload = users.dump(["0"])["0"]
     stream = unpacked(payload)
     assert 2 * len(payload) < len(stream)
