@@ -12,7 +12,7 @@ from typing import Any
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import METHODS, DelayMethod, Method
+from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 
 __all__ = ["mechanism", "method", "protocol"]
@@ -35,7 +35,7 @@ def mechanism(name: str, **parameters: Any) -> Any:
 
 def method(
     name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
-) -> Method | DelayMethod:
+) -> Method:
     """The streaming method of that name; `ldp_kafka.METHODS` lists them.
 
     ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``;
@@ -51,11 +51,11 @@ def method(
     'event'
     """
     kind = _known(METHODS, name, "method")
-    if issubclass(kind, DelayMethod):
+    if kind.own_noise:
         if mechanism is not None:
             raise ConfigurationError(f"{name} takes no mechanism: it adds noise to sums")
-        delayed: DelayMethod = kind(**parameters)
-        return delayed
+        own: Method = kind(**parameters)
+        return own
     chosen = kind.default_mechanism if mechanism is None else mechanism
     made: Method = kind(
         mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,

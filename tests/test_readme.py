@@ -9,7 +9,6 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.methods.asked import ASKED
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.topology import loads
 from tests.broker.chaos.faults import FAULTS
 
@@ -65,7 +64,7 @@ def test_the_mechanism_that_each_method_takes_where_none_is_named():
             said.setdefault(name, set()).add(mechanism)
     found = {}
     for name, kind in lk.METHODS.items():
-        if name not in WINDOWED:
+        if not kind.own_noise:
             found.setdefault(name, set()).add(kind.default_mechanism)
     for (name, _), kind in ASKED.items():
         found.setdefault(name, set()).add(kind.default_mechanism)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from ldp_kafka.accounting.guarantee import MICRO, Guarantee, micro
 from ldp_kafka.accounting.ledger import Ledger
 from ldp_kafka.accounting.lifetime import LifetimeLedger
-from ldp_kafka.accounting.protocol import BudgetLedger
+from ldp_kafka.accounting.protocol import Account, BudgetLedger
 from ldp_kafka.accounting.state import NEVER, Field, State
 
 __all__ = [
     "MICRO",
     "NEVER",
+    "Account",
     "BudgetLedger",
     "Field",
     "Guarantee",

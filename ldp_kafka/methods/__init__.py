@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.absorption import BudgetAbsorption
-from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
 from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.delay import (
     AdaPub,
     BucOrder,
@@ -83,7 +83,7 @@ __all__ = [
     "of_reports",
 ]
 
-METHODS: dict[str, type[Method | DelayMethod]] = {
+METHODS: dict[str, type[Method]] = {
     "adapub": AdaPub,
     "app": AccumulatedPerturbation,
     "app_s": SegmentedAccumulatedPerturbation,

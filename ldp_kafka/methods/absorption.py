@@ -11,7 +11,7 @@ import numpy as np
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, SlotMethod, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
 
@@ -21,7 +21,7 @@ LONGEST = 1024  # slots of a window: each number of absorbed slots has a mechani
 NOT_PUBLISHED, PUBLISHED = 0, 1  # phases of a slot's draws
 
 
-class BudgetAbsorption(Method):
+class BudgetAbsorption(SlotMethod):
     """Test each slot for a change, and where there is one report with the budget that was not used
     since the last report.
 

@@ -14,15 +14,15 @@ from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.base import Method, Step
+from ldp_kafka.methods.base import SlotMethod, Step
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol, Responder
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.oracle import scalar
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
-from ldp_kafka.methods.windowed import WINDOWED
 
 __all__ = ["ASKED", "ORACLES", "Asked", "names", "of_either_kind", "standing", "streamed"]
 
@@ -30,7 +30,7 @@ ORACLES = {"numeric": "hybrid", "categorical": "adaptive"}
 """By kind of values, the mechanism that a protocol's users report with where none is named."""
 
 
-class Asked(Method):
+class Asked(SlotMethod):
     """What the edge of a topology does for a protocol: `step` is the first phase of a slot, which
     needs no request; the second one is `responder`'s.
 
@@ -206,9 +206,7 @@ for its protocol: its reports are the same.
 def names() -> list[str]:
     """All that a topology can run."""
     asked = {name for name, _ in ASKED}
-    return sorted(
-        asked | WINDOWED.keys() | {name for name, method in METHODS.items() if method.streams}
-    )
+    return sorted(asked | METHODS.keys())
 
 
 def standing(method: Method) -> Protocol | None:
@@ -251,7 +249,4 @@ def streamed(name: str, kind: str) -> type[Method] | None:
     >>> streamed("capp", "categorical").kind, streamed("lpz", "numeric")
     ('numeric', None)
     """
-    found = ASKED.get((name, kind)) or WINDOWED.get(name) or METHODS.get(name)
-    if found is None or not issubclass(found, Method):
-        return None
-    return found if found.streams else None
+    return ASKED.get((name, kind)) or METHODS.get(name)

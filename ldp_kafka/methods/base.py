@@ -1,4 +1,4 @@
-"""The contract of a streaming method: the edge's step, pure and batch first, and its budget."""
+"""What methods of a user's edge share: a step for each slot, and a budget for each window."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_told_apart, kind_of, strangers
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import carried_on, contexts_of
-from ldp_kafka.methods.estimates import Estimates
+from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, VALUES
 from ldp_kafka.randomness import Randomness, use_of
 
-__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
+__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "SlotMethod", "Step", "check_slots"]
 
 
-class Method(Estimates):
-    """A streaming method: what a user's edge reports of its stream, slot by slot. `Description`
-    says what it is, `Estimates` what a collector reads from its reports.
+class SlotMethod(Method):
+    """A method that a user's edge runs: it reports slot by slot, within a budget for each window.
 
     Parameters
     ----------
@@ -107,9 +106,7 @@ class Method(Estimates):
 
     @property
     def run(self) -> int:
-        """Slots of the ledger's sliding window: ``window + memory``, those in which reports can be
-        that one window of changed values alters; ``published``: the window alone.
-        """
+        """``window + memory``; ``published``: the window alone."""
         return self.window if self.calibration == "published" else self.window + int(self.memory)
 
     def _shares(self) -> int:
@@ -123,47 +120,7 @@ class Method(Estimates):
         """
         return {"last": Field("i8", initial=NEVER), **self.ledger.fields}
 
-    @property
-    def single(self) -> Method:
-        """The method that models one report of this one by itself, for reading releases per
-        user.
-        """
-        return self
-
-    @property
-    def coordinate(self) -> Method:
-        """The method by which one coordinate of a vector is read; this one where values are single
-        numbers or categories.
-        """
-        return self
-
-    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these values (n,) or vectors (n, dimension) `bound` clamps."""
-        return self.values.outside(values)
-
-    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the
-        domain; or category numbers. TypeError where no numbers, ValueError where not finite or no
-        category; neither shows a value.
-        """
-        return self.values.bound(values)
-
-    def state(self, users: NDArray[np.uint64] | None = None) -> State:
-        """A fresh state, empty or with one row a user digest."""
-        if users is not None:
-            users = as_array(users, "u", "users must be digests (n, 2), not ids")
-        return State(self.fields, users)
-
     def step(self, state: State, batch: Batch) -> Step:
-        """Reports of the users of a batch, whose slot is later than any that they had. Updates the
-        rows in place.
-
-        Raises
-        ------
-        TypeError : values are not what `bound` gives
-        ValueError : the slot is not later than the last one of each user; nothing was drawn, and
-            nothing is changed for anyone
-        """
         rows, slot, values, randomness, _ = batch
         values = as_array(values, "iu", "values must be those that `bound` gave")
         last = state.columns["last"]
@@ -184,7 +141,6 @@ class Method(Estimates):
         return [self.run, self.ledger.budget, *([self.lag] if self.lag else [])]
 
     def tables(self) -> list[int]:
-        """The integers that fix its noise: part of a topology's fingerprint."""
         return [self.spend, self.window, *self._bounds(), *self.mechanism.tables()]
 
     @cached_property
@@ -299,16 +255,6 @@ class Method(Estimates):
             state.standing = whole[:, -1]
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
 
-    def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
-        """Streams (n, slots) of numbers, or (n, slots, dimension), that stay at these levels (n,),
-        0..1 of the domain: what errors are simulated with.
-        """
-        lo, hi = self.domain
-        values = lo + levels * (hi - lo)
-        if not self.dimension:
-            return np.broadcast_to(values[:, None], (len(levels), slots))
-        return np.broadcast_to(values[:, None, None], (len(levels), slots, self.dimension))
-
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]
     ) -> NDArray[np.float64]:
@@ -348,12 +294,3 @@ class Method(Estimates):
             inputs, batch.randomness.at(state.digests(batch.rows), batch.slot, phase, pairs)
         )
         return answers
-
-
-def check_slots(value: Any, name: str) -> int:
-    """``value`` as a whole number of slots, 1..65536; TypeError or ConfigurationError otherwise."""
-    if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number of slots")
-    if not 1 <= value <= 2**16:
-        raise ConfigurationError(f"{name} must lie between 1 and 65536 slots")
-    return int(value)

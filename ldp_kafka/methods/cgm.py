@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Z, check_numbers
 from ldp_kafka.mechanisms.elementary import natural_log
-from ldp_kafka.methods.base import FIXED, check_slots
+from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.gaussian_stream import GaussianStream, followed
 from ldp_kafka.methods.user_level import check_positive
 

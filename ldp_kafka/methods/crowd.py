@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.reconstruction import Distribution, reconstruct
 from ldp_kafka.mechanisms.window import Window
-from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.feedback import Feedback
 from ldp_kafka.methods.shrinkage import Shrinkage
 

@@ -29,8 +29,6 @@ class Description:
     """What its reports tell: of a crowd its ``mean`` or ``frequencies``, of each user its value
     (``per_user``). What a topology may release follows from that (`ldp_kafka.statistics`).
     """
-    streams: ClassVar[bool] = True
-    """Whether a topology can run it: its reports fit the wire."""
     holds: ClassVar[bool] = False
     """Whether what was released last stands until the next report, the domain's midpoint before the
     first one: it does not report every slot.
@@ -62,6 +60,13 @@ class Description:
         bound.
         """
         return 0
+
+    @property
+    def run(self) -> int:
+        """Slots of the ledger's sliding window, those in which reports can be that one window of
+        changed values alters.
+        """
+        return self.window
 
     @property
     def influence(self) -> float:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step, check_slots
+from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.timed import Timed, on_grid
 
 __all__ = ["Threshold"]

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.mechanisms.base import Estimate, Z, check_epsilon
-from ldp_kafka.methods.base import FIXED, check_slots
+from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.deviation import SETTLED, TURNS, Deviations
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.perslot import PerSlot

@@ -13,9 +13,10 @@ from ldp_kafka.accounting import NEVER, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.mechanisms.elementary import natural_exp
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_slots
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.chain import RATIO
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.unstated import MIXED_SLOTS
 from ldp_kafka.methods.user_level import UserLevel
 

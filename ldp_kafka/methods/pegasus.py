@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_epsilon, check_number
-from ldp_kafka.methods.base import FIXED, check_slots
+from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.feedback import default_block
 from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.methods.timed import GRID, on_grid

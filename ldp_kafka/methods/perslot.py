@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
-from ldp_kafka.methods.base import REFUSED, SENT, Method, Step
+from ldp_kafka.methods.base import REFUSED, SENT, SlotMethod, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.methods.response_curve import ResponseCurve
@@ -17,7 +17,7 @@ from ldp_kafka.methods.response_curve import ResponseCurve
 __all__ = ["PerSlot"]
 
 
-class PerSlot(Method):
+class PerSlot(SlotMethod):
     """A method that asks the ledger for one report's budget in each slot, and makes one draw where
     it is given.
     """

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step
+from ldp_kafka.methods.base import REFUSED, SENT, SILENT, SlotMethod, Step
 from ldp_kafka.methods.batch import Batch
 
 __all__ = ["PopulationUniform"]
 
 
-class PopulationUniform(Method):
+class PopulationUniform(SlotMethod):
     """Each user reports in one slot of every window, with the whole budget.
 
     Parameters

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
-from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.inversion import Inversion, shortest
 from ldp_kafka.randomness import Randomness, seeded
 

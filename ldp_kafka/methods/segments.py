@@ -14,9 +14,10 @@ from ldp_kafka.accounting import Field, Ledger, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law, check_epsilon, check_numbers
 from ldp_kafka.mechanisms.square_wave import SquareWave
-from ldp_kafka.methods.base import SILENT, Method, Step, check_slots
+from ldp_kafka.methods.base import SILENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
+from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
 from ldp_kafka.methods.perslot import PerSlot

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.priors import Prior, Scale, Shrunk, posterior, prior_of
 from ldp_kafka.methods.response_curve import ResponseCurve, affine, law_of
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.contract import check_slots
 
 __all__ = ["smooth"]
 

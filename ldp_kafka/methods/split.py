@@ -15,9 +15,10 @@ from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, check_vectors, check_whole
 from ldp_kafka.mechanisms.square_wave import SquareWave
-from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.base import SlotMethod
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
@@ -36,7 +37,7 @@ INNER: dict[str, type[Direct | IterativePerturbation | AccumulatedPerturbation]]
 """What can perturb a coordinate: methods that make one draw for each report."""
 
 
-class Split(Method):
+class Split(SlotMethod):
     """What `BudgetSplit` and `SampleSplit` have in common: ``each`` is the method of one
     coordinate, and the ring of its state has a place for every coordinate; one ledger stands before
     all.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.methods.base import FIXED, SENT, Method
+from ldp_kafka.methods.base import FIXED, SENT, SlotMethod
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.unstated import HIDDEN_TIME
 from ldp_kafka.randomness import seeded
@@ -30,7 +30,7 @@ def on_grid(values: NDArray[np.int64]) -> NDArray[np.float64]:
     return (np.clip(values, 0, FIXED) + _STEP // 2) // _STEP / GRID
 
 
-class Timed(Method):
+class Timed(SlotMethod):
     """A method whose reports are the values themselves, or mixtures of them, at times that do not
     tell theirs.
 

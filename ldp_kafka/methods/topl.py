@@ -14,8 +14,9 @@ from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_slots
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SlotMethod, Step
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
 
@@ -26,7 +27,7 @@ ROUNDS = 40  # of expectation maximisation: of so few reports, more only fit the
 CHUNK = 512  # users whose thresholds are found at a time
 
 
-class ThresholdPerturbation(Method):
+class ThresholdPerturbation(SlotMethod):
     """Perturb the first values by Square Wave, find a threshold from those reports, and perturb the
     later values, clamped to it, by the Hybrid Mechanism.
 

@@ -13,7 +13,8 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD
 from ldp_kafka.mechanisms.base import check_epsilon, check_number
 from ldp_kafka.mechanisms.gaussian import analytic_delta, analytic_sigma, check_delta
-from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.base import SlotMethod
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.made import checked_factory
 
 __all__ = ["GaussianBudget", "UserLevel", "check_positive"]
@@ -25,7 +26,7 @@ LARGEST = 700.0  # nats: e to more than this is no float
 CAP = 50.0  # nats: to the mechanism a larger epsilon counts as this
 
 
-class UserLevel(Method):
+class UserLevel(SlotMethod):
     """A method whose neighbours are any two streams of one user with events in the same slots.
 
     Its ledger counts reports and never refills: beyond the last one every event is refused, so that

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.delay.walks import walks
-from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.randomness import seeded
 from ldp_kafka.statistics.base import Statistic
 from ldp_kafka.statistics.prediction import Prediction, StreamPrediction
@@ -25,10 +24,8 @@ class PerStream(Statistic):
 
     Examples
     --------
-    >>> from ldp_kafka.methods.windowed import WINDOWED
-    >>> method = WINDOWED["segment_mean"](
-    ...     epsilon=1.0, delay=10, domain=(0.0, 100.0), mechanism=float
-    ... )
+    >>> import ldp_kafka as lk
+    >>> method = lk.method("segment_mean", epsilon=1.0, delay=10, domain=(0.0, 100.0))
     >>> PerStream(method).predict(1000).useful
     True
     """
@@ -56,8 +53,8 @@ class PerStream(Statistic):
 
     @property
     def _made(self) -> DelayMethod:
-        assert isinstance(self.method, Windowed)
-        return self.method.windowed
+        assert isinstance(self.method, DelayMethod)
+        return self.method
 
     @cached_property
     def _errors(self) -> tuple[float, float]:

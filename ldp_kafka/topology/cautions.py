@@ -9,7 +9,6 @@ from ldp_kafka.accounting import micro
 from ldp_kafka.accounting.admission import contributions
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.methods.delay import DelayMethod
-from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import Prediction
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
@@ -80,8 +79,8 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             )
         yield from _curator_warnings(topology.input)
         return
-    if isinstance(topology.method, Windowed):
-        yield from _contribution_warnings(topology.windowed)
+    if isinstance(topology.method, DelayMethod):
+        yield from _contribution_warnings(topology.method)
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.flow.raw is None:

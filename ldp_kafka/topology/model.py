@@ -21,7 +21,6 @@ from ldp_kafka.methods.asked import Asked, standing
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.grid import Grid, grid_of
 from ldp_kafka.methods.protocols import PROTOCOLS
-from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import (
     DECIDED,
     LARGEST,
@@ -148,7 +147,7 @@ class Topology(Checked):
                     " name without it"
                 ),
             )
-        if isinstance(self.method, Windowed) and self.input.source != "topic":
+        if isinstance(self.method, DelayMethod) and self.input.source != "topic":
             yield "input.source", f"must be topic for {self.method.name}, which releases windows"
         if self.curated and self.input.partitions > 1 and self.input.partitioning != "murmur2":
             yield (
@@ -362,7 +361,7 @@ class Topology(Checked):
     @property
     def holds_slots(self) -> bool:
         """Whether values are held until their slot closes, and are taken together then."""
-        return isinstance(self.method, Windowed) or self.input.per_slot != AT_ONCE
+        return isinstance(self.method, DelayMethod) or self.input.per_slot != AT_ONCE
 
     @property
     def windowed(self) -> DelayMethod:
@@ -372,9 +371,9 @@ class Topology(Checked):
         ------
         ConfigurationError : the topology's method does not
         """
-        if not isinstance(self.method, Windowed):
+        if not isinstance(self.method, DelayMethod):
             raise ConfigurationError(f"{self.name} has no windows: {self.method.name} has none")
-        return self.method.windowed
+        return self.method
 
     @property
     def open_slots(self) -> int:
@@ -388,12 +387,12 @@ class Topology(Checked):
     @property
     def hop(self) -> int:
         """Slots from one window's end to the next one's; 1 where every slot is by itself."""
-        return self.windowed.windows.hop if self.setting else 1
+        return self.method.hop
 
     @property
     def setting(self) -> str:
         """How windows lie: ``batch`` or ``sliding``; empty where the method has none."""
-        return self.windowed.setting if isinstance(self.method, Windowed) else ""
+        return self.windowed.setting if isinstance(self.method, DelayMethod) else ""
 
     @cached_property
     def method(self) -> Method:

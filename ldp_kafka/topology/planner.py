@@ -15,10 +15,10 @@ import numpy as np
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.methods import DelayMethod
 from ldp_kafka.methods.delay.choice import DelayChoice, choose_delay
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.unstated import NO_REPORTS
-from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import (
     DRIFT,
     CrowdStatistic,
@@ -306,9 +306,9 @@ def _delays(topology: Topology, drift: float | None) -> DelayChoice | None:
     """Which method of windows to take, where there is one; at a long delay only where it is asked
     for, since it takes long.
     """
-    if not isinstance(topology.method, Windowed):
+    made = topology.method
+    if not isinstance(made, DelayMethod):
         return None
-    made = topology.windowed
     if drift is None and made.delay > SIMULATED:
         return None
     return choose_delay(

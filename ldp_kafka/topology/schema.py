@@ -16,7 +16,6 @@ from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols.processing import SMOOTHING
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text, plain_scalar
 from ldp_kafka.topology.durations import UNITS, not_a_duration
@@ -84,14 +83,13 @@ def _name(whole: dict[str, Any]) -> None:
     source["format"]["description"] = (
         "; ".join(f"{name}: {one.description}" for name, one in INPUT_FORMATS.items()) + "."
     )
-    methods = {name: method for name, method in METHODS.items() if method.streams} | WINDOWED
     privacy["method"]["enum"] = names()
     privacy["mechanism"]["enum"] = sorted(
-        {*PURE, *(method.default_mechanism for method in methods.values())}
+        {*PURE, *(method.default_mechanism for method in METHODS.values())}
     )
     output["statistics"]["items"]["enum"] = sorted(STATISTICS)
     output["postprocess"]["properties"]["smooth"]["enum"] = list(SMOOTHING)
-    for name, method in methods.items():
+    for name, method in METHODS.items():
         for parameter, line in method.parameters.items():
             privacy.setdefault(parameter, {"description": f"{name}: {line}."})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import Parameter, signature
@@ -15,10 +15,9 @@ from typing import Any
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import Method
+from ldp_kafka.methods import DelayMethod, Method
 from ldp_kafka.methods.asked import names, of_either_kind, streamed
 from ldp_kafka.methods.protocols.processing import Processing
-from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.normal_form import nfc
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
@@ -75,9 +74,8 @@ def _values_of(mechanism: str) -> str:
 
 def _needed(method: type[Method]) -> list[str]:
     """Those of a method's own parameters that have no default."""
-    made = method.delay_class if issubclass(method, Windowed) else method
     found: dict[str, Any] = {}
-    for kind in reversed(made.__mro__):
+    for kind in reversed(method.__mro__):
         if "__init__" in vars(kind):
             found |= signature(vars(kind)["__init__"]).parameters
     return [
@@ -569,14 +567,14 @@ class Privacy(Checked):
             )
             return
         numeric = kind.kind == "numeric"
-        if not issubclass(kind, Windowed):
+        if not kind.own_noise:
             yield from self._unfit_mechanism(kind.default_mechanism)
         elif self.mechanism != kind.default_mechanism:
             yield (
                 "privacy.mechanism",
                 f"must be left out for {self.method}, which adds noise to sums of values",
             )
-        if self.trust == "curator" and not issubclass(kind, Windowed):
+        if self.trust == "curator" and not issubclass(kind, DelayMethod):
             yield (
                 "privacy.trust",
                 f"must be edge for {self.method}, which perturbs at the edge",
@@ -669,11 +667,12 @@ class Privacy(Checked):
 
     def made(self, **more: Any) -> Method:
         """The method, with more of what its collector reads reports by."""
-        mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
         given = {"window": self.window, "domain": self.domain, "categories": self.categories}
         shape: dict[str, Any] = {name: what for name, what in given.items() if what is not None}
-        return self._method(
-            mechanism=mechanism,
+        kind = self._method
+        if not kind.own_noise:
+            shape["mechanism"] = MECHANISMS[self.mechanism]
+        return kind(
             epsilon=self.epsilon,
             calibration=self.calibration,
             **shape,

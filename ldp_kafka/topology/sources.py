@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ldp_kafka.methods import Method
-from ldp_kafka.methods.windowed import Windowed
+from ldp_kafka.methods import DelayMethod, Method
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Relay, Role, Topic
 from ldp_kafka.topology.sections import AT_ONCE, Input
@@ -219,7 +218,7 @@ def _collected(
 
 def stage_of(method: Method, source: Input) -> str:
     """What folds raw values at the edge, by its name in `ldp_kafka.runtime.roles.STAGES`."""
-    if isinstance(method, Windowed):
+    if isinstance(method, DelayMethod):
         return "delay"
     at_once = source.per_slot == AT_ONCE
     if method.phases > 1:

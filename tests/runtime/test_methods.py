@@ -29,7 +29,7 @@ privacy: {{method: {method}, {shape}, {budget}}}
 output: {{statistics: [{statistics}], shrinkage: {shrinkage}}}
 """
 START, USERS, SLOTS = 1_700_000_000, 40, 24
-STREAMS = [name for name, kind in METHODS.items() if kind.streams]
+STREAMS = [name for name, kind in METHODS.items() if not kind.own_noise]
 W_EVENT = "epsilon: 8.0, window: 4"
 USER = "level: user, epsilon: 8.0, horizon: 20"
 OWN = {

@@ -108,11 +108,7 @@ def test_who_states_no_error_says_why(name, how, reason):
 @pytest.mark.parametrize("smooth", [False, True])
 def test_windows_at_an_edge(smooth):
     """Of what was smoothed the collector does not know what it was before."""
-    from ldp_kafka.methods.windowed import WINDOWED
-
-    method = WINDOWED["naive"](
-        epsilon=8.0, delay=4, domain=(0.0, 1.0), smooth=smooth, mechanism=float
-    )
+    method = lk.method("naive", epsilon=8.0, delay=4, domain=(0.0, 1.0), smooth=smooth)
     index = method.index(np.array([0.0, 0.5, 1.0]))
     empty = np.zeros((3, 2), np.uint64)
     batch = Reports(empty, np.zeros(3, np.int64), index, method.scale, "", 0, None)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.windowed import WINDOWED
+from ldp_kafka.methods import METHODS, DelayMethod
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
 from ldp_kafka.topology.sections import frozen
@@ -89,11 +88,7 @@ KEYS = [
 SINGLE = {
     *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
     *("trust", "time_unit", "events", "streams", "start", "closing", "sources"),
-} | {
-    name
-    for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]
-    for name in method.parameters
-} - {"block"}
+} | {name for method in METHODS.values() for name in method.parameters} - {"block"}
 """Keys that cannot vary beside the others: one value only, one that fits only, or tested by
 themselves.
 """
@@ -192,9 +187,10 @@ WINDOWS = {
     ("method", "name"),
     [
         (method, name)
-        for method, kind in WINDOWED.items()
+        for method, kind in METHODS.items()
+        if issubclass(kind, DelayMethod)
         for name in kind.parameters
-        if not (name == "noise" and len(kind.delay_class.noises) == 1)
+        if not (name == "noise" and len(kind.noises) == 1)
     ],
 )
 def test_the_parameters_of_windows_move_the_fingerprint(method, name):
@@ -318,7 +314,7 @@ def test_a_methods_own_parameters_move_the_fingerprint():
         prints = {loads(text % (method, ", ".join(each.values()))).fingerprint for each in found}
         assert len(prints) == len(found), method
         tried |= {(method, name) for name in parts(own)}
-    streams = {method: kind for method, kind in METHODS.items() if kind.streams}
+    streams = {method: kind for method, kind in METHODS.items() if not kind.own_noise}
     assert tried | ELSEWHERE.keys() == {
         (method, name) for method, kind in streams.items() for name in kind.parameters
     }

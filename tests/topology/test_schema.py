@@ -12,7 +12,6 @@ from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols import PROTOCOLS
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import loads, schema
 from ldp_kafka.topology.sections import PURE
@@ -67,14 +66,11 @@ def test_names_are_those_of_the_registries():
     assert statistics["items"]["enum"] == sorted(STATISTICS)
     properties = published()["$defs"]["privacy"]["properties"]
     assert properties["method"]["enum"] == names()
-    assert set(names()) == {*PROTOCOLS, *WINDOWED} | {
-        name for name, kind in METHODS.items() if kind.streams
-    }
+    assert set(names()) == {*PROTOCOLS, *METHODS}
     assert properties["mechanism"]["enum"] == sorted(
-        {*PURE, *(method.default_mechanism for method in METHODS.values() if method.streams)}
+        {*PURE, *(method.default_mechanism for method in METHODS.values())}
     )
-    run = [*WINDOWED.values(), *(method for method in METHODS.values() if method.streams)]
-    own = {name for method in run for name in method.parameters}
+    own = {name for method in METHODS.values() for name in method.parameters}
     assert (
         set(properties)
         == {

@@ -74,13 +74,13 @@ def parameters(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
             for name, each in signature.parameters.items()
             if name != "self" and each.kind is not inspect.Parameter.VAR_KEYWORD
         }
-    if isinstance(kind, type) and issubclass(kind, Method | DelayMethod):
+    if isinstance(kind, type) and issubclass(kind, Method):
         found = of_values(kind, found)
     return dict(sorted(found.items(), key=lambda item: optional(*item)))
 
 
 def of_values(
-    kind: type[Method | DelayMethod], found: dict[str, inspect.Parameter]
+    kind: type[Method], found: dict[str, inspect.Parameter]
 ) -> dict[str, inspect.Parameter]:
     """A method needs what its values lie in, and takes nothing that is for other values."""
     needed, others = "domain", {"categories"}

@@ -107,7 +107,7 @@ def release_is_step(trial: DelayTrial) -> None:
                 values[row], there[row] = bound[:, at], present[:, at]
         needed = there.any(0) | method.waiting(state, np.arange(1, many + 1))
         order = np.roll(np.flatnonzero(needed), turn)[:: 1 if turn % 2 else -1]
-        closed = method.step(
+        closed = method.close(
             state, Batch(order + 1, slot, values[:, order], source, there[:, order])
         )
         require(closed.first == slot - behind, "a step must say which slots it releases")

@@ -15,16 +15,16 @@ from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Z, as_array, check_epsilon, check_number, strangers
 from ldp_kafka.mechanisms.sum_noise import SumNoise
-from ldp_kafka.methods.base import check_slots
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import contexts_of
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.closed import Closed
+from ldp_kafka.methods.delay.reports import ChargedOnce, WindowReports
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
-from ldp_kafka.methods.description import Description
-from ldp_kafka.methods.unstated import MIXED_SLOTS
+from ldp_kafka.methods.step import SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, Numbers
 from ldp_kafka.randomness import Randomness, use_of
 
@@ -35,9 +35,11 @@ __all__ = ["COMPARE", "ONCE", "OWN", "VALUE", "DelayMethod"]
 VALUE, ONCE, COMPARE = 0, 1, 2
 OWN = ("adder", "alone", "threshold", "test", "vector", "flip", "choice")
 """The attributes of a method that are what it draws with, or None."""
+SMOOTH = "smooth"
+"""The parameter that no draw depends on."""
 
 
-class DelayMethod(Description):
+class DelayMethod(WindowReports):
     """A method that releases every slot of a stream once, when the slot's window closes.
 
     Parameters
@@ -80,13 +82,15 @@ class DelayMethod(Description):
 
     `step` takes ``windows.hop`` slots and releases as many, ``windows.behind`` slots behind; so a
     stream has to be stepped until all its values are released: `waiting` says which have some, and
-    a step that would leave one out is refused.
+    a step that would leave one out is refused. `close` is the same step, and says how far off each
+    release is, too: it is for a curator, who releases what a step at the edge reports.
     """
 
     level: ClassVar[str] = "event"
     """That of one slot; the guarantee over a ``window`` of more is ``w-event``."""
-    statistics: ClassVar[tuple[str, ...]] = ()
-    streams: ClassVar[bool] = False
+    statistics: ClassVar[tuple[str, ...]] = ("per_stream", "per_user")
+    default_mechanism: ClassVar[str] = "laplace"
+    own_noise: ClassVar[bool] = True
     noises: ClassVar[tuple[str, ...]] = ("sum", "point")
     """Where it can draw, its default first."""
     smooths: ClassVar[bool] = False
@@ -102,6 +106,7 @@ class DelayMethod(Description):
         "setting": "batch or sliding",
         "noise": "sum: one draw for each sum of values; point: one for each value",
         "contribution": "how far one person moves a slot's value, at most; default: any change",
+        SMOOTH: "whether releases are smoothed by what was released; it changes no noise",
     }
 
     def __init__(
@@ -148,6 +153,7 @@ class DelayMethod(Description):
             raise ConfigurationError(
                 "epsilon must be at least 1e-6 and less than 2147 nats for each slot of the window"
             )
+        self.ledger = ChargedOnce(self.spend)
         self.smoother = Smoother()
         self.parts: tuple[float, float] = (0.0, self.epsilon)
         """What shapes the releases and what values get, nats: the parts of a window."""
@@ -196,11 +202,6 @@ class DelayMethod(Description):
         return budget // parts / MICRO
 
     @property
-    def domain(self) -> tuple[float, float]:
-        """(lo, hi), the public range of a value."""
-        return self.values.domain
-
-    @property
     def reached(self) -> float:
         """Draws that one changed value can reach."""
         return 1
@@ -240,16 +241,6 @@ class DelayMethod(Description):
         most = at_most(self.contribution)
         return f"what one person adds to {slot}'s value, at most {most} as the source promises"
 
-    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these values (n,) `bound` clamps."""
-        return self.values.outside(values)
-
-    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Values as the integers that the method works on: clamped, in units of 2**-32 of the
-        domain. TypeError where no numbers, ValueError where not finite; neither shows a value.
-        """
-        return self.values.bound(values)
-
     @cached_property
     def fields(self) -> dict[str, Field]:
         """The arrays of its state: the last slot that was stepped, the latest that there is
@@ -271,12 +262,6 @@ class DelayMethod(Description):
         kept = {"release": Field("f8", span), "known": Field("?", span)}
         return {**kept, "variance": Field("f8", span)} if self.smooth else kept
 
-    def state(self, users: NDArray[np.uint64] | None = None) -> State:
-        """A fresh state, empty or with one row a digest of a stream's id."""
-        if users is not None:
-            users = as_array(users, "u", "users must be digests (n, 2), not ids")
-        return State(self.fields, users)
-
     def drawn_from(self, slot: int) -> int:
         """The first of the slots whose values one draw can be for together with this slot's, and
         which a call that does not know the others would draw for under the same context: that of
@@ -292,11 +277,19 @@ class DelayMethod(Description):
         last, latest = (state.columns[name][rows] for name in ("last", "latest"))
         return np.asarray((latest != NEVER) & (latest + self.windows.behind > last))
 
-    def step(
-        self,
-        state: State,
-        batch: Batch,
-    ) -> Closed:
+    @property
+    def hop(self) -> int:
+        return self.windows.hop
+
+    def step(self, state: State, batch: Batch) -> Step:
+        """What `close` releases, as reports: (n, hop) a stream."""
+        closed = self.close(state, batch)
+        known = ~np.isnan(closed.values.T)
+        slots = np.where(known, closed.first + np.arange(self.hop), NEVER)
+        answers = self.index(np.where(known, closed.values.T, self.domain[0]))
+        return Step(answers, np.where(known.any(axis=1), SENT, SILENT).astype(np.uint8), slots)
+
+    def close(self, state: State, batch: Batch) -> Closed:
         """Take ``windows.hop`` slots of distinct streams, from the batch's slot on, and release as
         many. The slot must be later than any that the streams were stepped at.
 
@@ -347,7 +340,7 @@ class DelayMethod(Description):
     def _checked(
         self, state: State, batch: Batch
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        """Values and presence, if all of it is as `step` asks for."""
+        """Values and presence, if all of it is as `close` asks for."""
         rows, slot, values, _, present = batch
         values = as_array(values, "iu", "values must be those that `bound` gave")
         shape = (self.windows.hop, len(rows))
@@ -419,18 +412,9 @@ class DelayMethod(Description):
         window.put("known", place, False)
         return out, out
 
-    @property
-    def reason(self) -> str | None:
-        """Why its releases state no error, a word of `ldp_kafka.methods.unstated.UNSTATED`; None
-        where each slot's value has a noise of its own, whose law says how far the value can be.
-        """
-        return MIXED_SLOTS
-
     @cached_property
     def half_width(self) -> float:
-        """Half the length of the 95 % interval around a slot's noisy value, in lengths of the
-        domain: of methods whose `reason` is None alone; see `SumNoise.half_width`.
-        """
+        """See `SumNoise.half_width`."""
         adder: SumNoise = getattr(self, "adder")  # noqa: B009 - of those whose values have noise
         return float(adder.half_width / FIXED)
 
@@ -518,7 +502,7 @@ class DelayMethod(Description):
         users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
     ) -> Closed:
-        """All that is released of whole streams: `step` in a loop over windows, and on until
+        """All that is released of whole streams: `close` in a loop over windows, and on until
         nothing waits.
 
         Each slot's value is paid for in the call that it is in. Calls over other slots of a stream
@@ -568,7 +552,7 @@ class DelayMethod(Description):
         padded[early : early + slots], filled[early : early + slots] = table.T, there.T
         state, rows = self.state(randomness.digests(ids)), np.arange(count)
         closed = [
-            self.step(
+            self.close(
                 state,
                 Batch(
                     rows,
@@ -609,10 +593,15 @@ class DelayMethod(Description):
         present: NDArray[np.bool_] | None = None,
         users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
+        state: State | None = None,
     ) -> NDArray[np.float64]:
         """What is released of whole streams, in their shape; NaN where a slot had no value. See
-        `trace`.
+        `trace`. ConfigurationError where a state is given: a slot's value is paid for in its call.
         """
+        if state is not None:
+            raise ConfigurationError(
+                f"{self.name} takes no state: a slot's value is paid for in the call that it is in"
+            )
         released = self.trace(
             streams, randomness, present=present, users=users, first_slot=first_slot
         ).values.T
@@ -639,7 +628,7 @@ class DelayMethod(Description):
         return use_of(
             "delay method",
             self.name,
-            [[name, getattr(self, name)] for name in sorted(type(self).parameters)],
+            [[name, getattr(self, name)] for name in sorted({*type(self).parameters} - {SMOOTH})],
             [self.epsilon, self.calibration, *([self.window] if self.window > 1 else [])],
             list(self.domain),
             self.tables(),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
-from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.adapub import AdaPub
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.buc_order import BucOrder

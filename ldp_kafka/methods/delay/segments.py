@@ -12,7 +12,7 @@ from ldp_kafka.accounting import MICRO, NEVER, Field
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_epsilon
 from ldp_kafka.mechanisms.sum_noise import SumNoise
-from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.base import VALUE, DelayMethod
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.delay.smoother import Piece

@@ -13,7 +13,7 @@ from ldp_kafka.accounting import MICRO, NEVER, Field
 from ldp_kafka.mechanisms.base import check_whole, exp_below
 from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES, ExponentialMechanism
 from ldp_kafka.mechanisms.sum_noise import SumNoise
-from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.base import ONCE, VALUE
 from ldp_kafka.methods.delay.blocks import Blocks
 from ldp_kafka.methods.delay.rows import Rows

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee, State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon
-from ldp_kafka.methods.base import check_slots
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import carried_on, contexts_of
+from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
 from ldp_kafka.methods.protocols.distributions import Binned, check_bins

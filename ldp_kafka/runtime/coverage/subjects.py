@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ldp_kafka.methods import DelayMethod
 from ldp_kafka.methods.asked import names, streamed
 from ldp_kafka.methods.values import VALUES
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS, SingleStatistic
 from ldp_kafka.topology import Topology, loads
 
@@ -153,7 +153,7 @@ def _subjects() -> Iterator[Subject]:
             privacy = _OWN.get(name) or f"{_W_EVENT}, {_values(kind)}"
             for statistic in found.statistics:
                 output = f", bins: {BINS}" if STATISTICS[statistic].binned else ""
-                if name in WINDOWED:
+                if issubclass(found, DelayMethod):
                     privacy = f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delay: {DELAY}"
                 if STATISTICS[statistic].curated:
                     privacy += ", trust: curator"

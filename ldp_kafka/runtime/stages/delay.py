@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import InvariantError
-from ldp_kafka.methods.windowed import Windowed
+from ldp_kafka.methods import DelayMethod
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages.perturb import PerturbState, parameters_of
@@ -32,14 +32,14 @@ class Delay(Settle):
         return f"Delay({self.topic}, {self.method.name})"  # never what its key draws
 
     @cached_property
-    def _windowed(self) -> Windowed:
-        if not isinstance(self.method, Windowed):
+    def _windowed(self) -> DelayMethod:
+        if not isinstance(self.method, DelayMethod):
             raise InvariantError(f"{self.method.name} releases no windows")
         return self.method
 
     @cached_property
     def _windows(self) -> Windows:
-        return Windows(self._windowed.windowed, self.randomness)
+        return Windows(self._windowed, self.randomness)
 
     def _ended(self, closed: int) -> int:
         return self._windows.ended(closed)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
-from ldp_kafka.methods.base import REFUSED, SENT, Method, Step
+from ldp_kafka.methods.base import REFUSED, SENT, Step
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.randomness import Ids
 
 __all__ = ["Answered", "Answers", "Placed", "Rows", "by_phase", "rounds", "stretches"]

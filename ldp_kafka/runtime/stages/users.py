@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import BudgetLedger, Field, State
+from ldp_kafka.accounting import Account, Field, State
 from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.randomness import Digests, Ids, Keyed, take16
 from ldp_kafka.runtime.log import Look
@@ -259,7 +259,7 @@ def look_at_users(
     shards: Mapping[str, bytes],
     count: int,
     fields: Mapping[str, Field],
-    ledger: BudgetLedger,
+    ledger: Account,
     kind: np.dtype[Any] | None = None,
 ) -> Look:
     """What lies in these shards of ``count``: that every user lies in its own, once, and that every

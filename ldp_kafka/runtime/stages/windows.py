@@ -164,7 +164,7 @@ class Windows:
             output.count("clamped", int(np.count_nonzero(self.method.outside(raw))))
             values[at, to], present[at, to] = self.method.bound(raw), True
         batch = Batch(rows, first, values, self.randomness, present)
-        closed = self.method.step(state.users.state, batch)
+        closed = self.method.close(state.users.state, batch)
         state.users.touch(rows)
         output.count("windows", len(rows))
         digests = state.users.state.digests(rows)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ldp_kafka.accounting import LifetimeLedger, micro
-from ldp_kafka.methods.windowed import Windowed
+from ldp_kafka.methods import DelayMethod
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.stages.perturb import make_perturb
@@ -34,7 +34,7 @@ def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], 
     theirs said, and once more for every report beyond the true one.
     """
     method = flow.topology.method
-    if isinstance(method, Windowed):
+    if isinstance(method, DelayMethod):
         return _of_windows(flow, owner(flow, raw), seen)
     real = users(flow, raw)
     truth = told(record.value for partition in expected.reports for record in partition)
@@ -71,7 +71,7 @@ def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
     """Whose report, and of which slot, an id is: as only the edge can tell."""
     randomness, method = flow.noise(), flow.topology.method
     # a segment's mean is of its slots without a value, too
-    ahead = method.delay if isinstance(method, Windowed) else 0
+    ahead = method.delay if isinstance(method, DelayMethod) else 0
     found: dict[str, tuple[bytes, int]] = {}
     for digests, times in _read(flow, raw):
         for back in range(-ahead, method.delay + 1):
@@ -100,7 +100,7 @@ def _of_windows(flow: Flow, owners: dict[str, tuple[bytes, int]], seen: dict[str
     releases windows: every report that was ever seen is charged, and two under one id are two.
     """
     method = flow.topology.method
-    assert isinstance(method, Windowed)
+    assert isinstance(method, DelayMethod)
     spent: dict[bytes, Counter[int]] = defaultdict(Counter)
     for name, said in seen.items():
         if name in owners:

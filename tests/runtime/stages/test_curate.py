@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
@@ -19,6 +18,7 @@ from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
+from tests.runtime.shapes import WINDOWS
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
@@ -71,7 +71,7 @@ def test_a_stream_is_released_by_its_own_partition_alone():
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", WINDOWED)
+@pytest.mark.parametrize("method", WINDOWS)
 def test_releases_are_those_of_the_method(method, setting):
     run, told, streams = beside_the_method(curated(method, setting))
     wanted = {

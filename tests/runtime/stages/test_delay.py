@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.topology import loads, plan
 from tests.fold.cases import HERE, KEY
+from tests.runtime.shapes import WINDOWS
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
@@ -46,7 +46,7 @@ def stage_of(*args, **more):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", WINDOWED)
+@pytest.mark.parametrize("method", WINDOWS)
 def test_reports_are_the_releases_of_the_method(method, setting):
     topology = topology_of(method, setting)
     run, told, names = beside_the_method(topology)

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.records import encode_json
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
+from tests.runtime.shapes import WINDOWS
 from tests.runtime.stages.pane_cases import (
     FIRST,
     SETTINGS,
@@ -56,7 +56,7 @@ def test_its_start_is_the_first_slot():
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", WINDOWED)
+@pytest.mark.parametrize("method", WINDOWS)
 def test_a_slot_without_an_event_is_zero(method, setting):
     """What is released is what the method says of streams that are 0 there: the mean of a segment
     of four slots, of which one has an 8, is that of 8, 0, 0 and 0.
