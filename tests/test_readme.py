@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.methods.asked import ASKED
+from ldp_kafka.methods.runnable import runnable
+from ldp_kafka.methods.values import VALUES
 from ldp_kafka.topology import loads
 from tests.broker.chaos.faults import FAULTS
 
@@ -63,9 +64,8 @@ def test_the_mechanism_that_each_method_takes_where_none_is_named():
         for name in names:
             said.setdefault(name, set()).add(mechanism)
     found = {}
-    for name, kind in lk.METHODS.items():
-        if not kind.own_noise:
-            found.setdefault(name, set()).add(kind.default_mechanism)
-    for (name, _), kind in ASKED.items():
-        found.setdefault(name, set()).add(kind.default_mechanism)
+    for name in names():
+        for each in {runnable(name, kind) for kind in VALUES} - {None}:
+            if not each.own_noise:
+                found.setdefault(name, set()).add(each.default_mechanism)
     assert {name: each for name, each in found.items() if each != {"square_wave"}} == said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class BudgetAbsorption(SlotMethod):
 
     name = "ba_sw"
     holds = True
-    statistics: ClassVar[tuple[str, ...]] = ("per_user",)
+    statistics = ("per_user",)
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         if not self.window <= LONGEST:

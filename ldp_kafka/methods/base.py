@@ -13,12 +13,11 @@ from ldp_kafka.accounting import MICRO, NEVER, BudgetLedger, Field, Ledger, Stat
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_told_apart, kind_of, strangers
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, VALUES
-from ldp_kafka.randomness import Randomness, use_of
+from ldp_kafka.randomness import use_of
 
 __all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "SlotMethod", "Step", "check_slots"]
 
@@ -167,112 +166,6 @@ class SlotMethod(Method):
             else [[kind_of(part), float(part.epsilon)] for part in self._parts],
             *([theirs] if theirs else []),
         )
-
-    def release(
-        self,
-        streams: NDArray[Any],
-        randomness: Randomness,
-        *,
-        users: Sequence[str | int] | None = None,
-        first_slot: int | None = None,
-        state: State | None = None,
-    ) -> NDArray[Any]:
-        """What would be published of whole streams: `step` in a loop over slots.
-
-        A call without ``state`` begins every user's life: its ledgers know of no other call, and
-        what several calls release of one user adds up. With the state of the call before, the
-        guarantee is over all of them together, and they release what one call would have.
-
-        A key with its ``context`` serves one stream of a user: each slot has one value under it,
-        and two values of one slot would be told equal or not by their reports. Each further
-        quantity needs a source of its own, ``lk.randomness.keyed(key, context=...)`` with another
-        context.
-
-        Parameters
-        ----------
-        streams : (T,) or (users, T), one value a slot; (T, dimension) or (users, T, dimension) of
-            vectors
-        users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
-            elsewhere: row numbers
-        first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
-            elsewhere: 0
-        state : of ``method.state(randomness.digests(users))``, or as earlier calls left it; it is
-            updated in place, and its slots must be earlier ones
-
-        Returns
-        -------
-        The same shape; NaN (or -1 for categories) where nothing was reported. Where the mechanism
-        reports bits, one more axis holds them, one a category. Reports of slots before
-        ``first_slot``, which an earlier call took in, are left out.
-
-        Raises
-        ------
-        ValueError : a value is not finite, or no category (the value is not shown); vectors of
-            another dimension; users that are not distinct; a state of other users or of later
-            slots; keyed noise without users or first slot, since two releases would share their
-            noise, or through a mechanism without ``tables``
-
-        Examples
-        --------
-        >>> import ldp_kafka as lk
-        >>> m = lk.method("ba_sw", epsilon=60.0, window=3, domain=(0.0, 10.0))
-        >>> source, stream = lk.randomness.seeded(7), np.array([1.0, 1.0, 1.0, 9.0, 9.0])
-        >>> whole = m.release(stream, source)
-        >>> life = m.state(source.digests(["0"]))
-        >>> parts = [m.release(stream[:2], source, state=life)]
-        >>> parts += [m.release(stream[2:], source, first_slot=2, state=life)]
-        >>> np.array_equal(whole, np.concatenate(parts))
-        True
-        """
-        streams = as_array(streams, "fiub", "streams must hold numbers")
-        if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
-            raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
-        table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)
-        bound = self.bound(
-            table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))
-        ).reshape(table.shape)
-        ids, first_slot = contexts_of(users, first_slot, len(table), randomness)
-        digests = randomness.digests(ids)
-        state = self.state(digests) if state is None else state
-        rows = carried_on(state, digests)
-        # one slot's values beside each other: every step reads them several times
-        slots = np.ascontiguousarray(bound.swapaxes(0, 1))
-        steps = [
-            self.step(state, Batch(rows, first_slot + t, values, randomness))
-            for t, values in enumerate(slots)
-        ]
-        if any(step.slots is not None for step in steps):
-            whole = self._spread(steps, first_slot, table.shape)
-        else:
-            out = [self.published(step) for step in steps]
-            whole = (
-                np.stack(out, axis=1)
-                if out
-                else self.published(Step(self.blank(0), np.empty(0, np.uint8)))
-            )
-        if self.holds and steps:
-            whole = self.held(whole, state.standing)
-            state.standing = whole[:, -1]
-        return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
-
-    def _spread(
-        self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]
-    ) -> NDArray[np.float64]:
-        """Releases (users, T) of steps whose reports tell their own slots; of two for one slot the
-        later stands.
-        """
-        whole = np.full(shape, np.nan)
-        for at, step in enumerate(steps):
-            slots = (
-                np.full((len(step.status), 1), first_slot + at)
-                if step.slots is None
-                else step.slots
-            )
-            answers = np.asarray(step.answers).reshape(slots.shape)
-            for k in range(slots.shape[1]):
-                sent = (step.status == SENT) & (slots[:, k] >= first_slot)
-                whole[sent, slots[sent, k] - first_slot] = self.released(answers[sent, k])
-        return whole
 
     def _draw(
         self,

@@ -15,17 +15,17 @@ __all__ = ["Description"]
 class Description:
     """The description of a `Method`: what topologies, plans and checks are told of it."""
 
-    name: ClassVar[str]
+    name: str
     level: ClassVar[str] = "w-event"
     """``w-event``, or ``user``: a whole stream is hidden, and a ``horizon`` stands for the window.
     """
-    kind: ClassVar[str] = "numeric"
+    kind: str = "numeric"
     """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
     default_mechanism: ClassVar[str] = "square_wave"
     parameters: ClassVar[dict[str, str]] = {}
     """Parameters of its own, each with one line: what a topology may write beside the common ones.
     """
-    statistics: ClassVar[tuple[str, ...]] = ("mean", "per_user")
+    statistics: tuple[str, ...] = ("mean", "per_user")
     """What its reports tell: of a crowd its ``mean`` or ``frequencies``, of each user its value
     (``per_user``). What a topology may release follows from that (`ldp_kafka.statistics`).
     """
@@ -39,7 +39,7 @@ class Description:
     """
     ball: ClassVar[bool] = False
     """Whether values are vectors of a ball, which has a diameter and no domain."""
-    phases: ClassVar[int] = 0
+    phases: int = 0
     """In which users report a slot for a coordinator (`ldp_kafka.methods.protocols`); 0: there is
     none, a slot's sums are its release. Those after the first need a request.
     """

@@ -79,7 +79,7 @@ class PegasusLocal(PerSlot):
 
     name = "pegasus_local"
     default_mechanism = "laplace"
-    statistics: ClassVar[tuple[str, ...]] = ("per_user",)
+    statistics = ("per_user",)
     parameters: ClassVar[dict[str, str]] = {
         "block": "slots after which a group has to end; default: a closed-form choice",
         "theta": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Timed(SlotMethod):
     mean: releases are per user.
     """
 
-    statistics: ClassVar[tuple[str, ...]] = ("per_user",)
+    statistics = ("per_user",)
 
     @property
     def guarantee(self) -> Guarantee:

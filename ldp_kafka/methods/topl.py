@@ -65,7 +65,7 @@ class ThresholdPerturbation(SlotMethod):
     parameters: ClassVar[dict[str, str]] = {
         "first": "reports from which the threshold is found; default: two windows, at most 64"
     }
-    statistics: ClassVar[tuple[str, ...]] = ("per_user",)
+    statistics = ("per_user",)
 
     def __init__(
         self, *, first: int | None = None, scout: Callable[..., Any] = SquareWave, **parameters: Any

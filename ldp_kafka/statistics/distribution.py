@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.asked import Asked
-from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.protocols import PROTOCOLS, Responder
 from ldp_kafka.methods.protocols.distributions import Binned
 from ldp_kafka.statistics.base import CrowdStatistic
 
@@ -25,9 +24,9 @@ class Distribution(CrowdStatistic):
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> from ldp_kafka.methods.asked import streamed
+    >>> from ldp_kafka.methods.runnable import runnable
     >>> mechanism = lk.MECHANISMS["square_wave"]
-    >>> method = streamed("lbu", "numeric")(
+    >>> method = runnable("lbu", "numeric").make(
     ...     epsilon=8.0, window=1, domain=(0.0, 10.0), bins=4, mechanism=mechanism
     ... )
     >>> shares = Distribution(method)
@@ -82,12 +81,12 @@ class Distribution(CrowdStatistic):
 
 def _oracle(method: Method) -> Any:
     """What the users of a protocol report with; None of what is none."""
-    return method.protocol.terms.oracle if isinstance(method, Asked) else None
+    return method.terms.oracle if isinstance(method, Responder) else None
 
 
 def _why(method: Method) -> str:
     """Why reports that are of numbers tell no distribution."""
-    if isinstance(method, Asked):
+    if isinstance(method, Responder):
         return method.protocol.no_distributions()
     known = ", ".join(name for name, each in PROTOCOLS.items() if each.distributions)
     return f"of methods without a coordinator it comes later, it is not built yet; {known} have it"

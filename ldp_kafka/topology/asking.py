@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.accounting.words import at_most
-from ldp_kafka.methods.asked import Asked
-from ldp_kafka.methods.protocols import Protocol
+from ldp_kafka.methods.protocols import Decider, Responder
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.topology.model import Topology
 
@@ -40,7 +39,7 @@ class Rounds(NamedTuple):
 def rounds(topology: Topology, users: int) -> Rounds | None:
     """None where the topology's method is no protocol."""
     method = topology.method
-    if not isinstance(method, Asked):
+    if not isinstance(method, Responder):
         return None
     protocol = method.protocol
     first = _first(protocol, users)
@@ -59,7 +58,7 @@ def rounds(topology: Topology, users: int) -> Rounds | None:
     return Rounds(first, second, packed, size * places)
 
 
-def _first(protocol: Protocol, users: int) -> int:
+def _first(protocol: Decider, users: int) -> int:
     terms = protocol.terms
     if not terms.population:
         return users
@@ -71,9 +70,9 @@ def spending(topology: Topology) -> str | None:
     its costs.
     """
     method = topology.method
-    if not isinstance(method, Asked) or method.protocol.terms.population or method.phases < 2:
+    if not isinstance(method, Responder) or method.terms.population or method.phases < 2:
         return None
-    terms = method.protocol.terms
+    terms = method.terms
     return (
         f"epsilon {at_most(terms.first / MICRO)} a report of the first phase, in every slot; what"
         f" the coordinator asks for has at most {at_most(terms.second / MICRO)} in a window"

@@ -12,8 +12,8 @@ from typing import Any
 
 from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods.asked import streamed
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.runnable import runnable
 from ldp_kafka.normal_form import nfc
 from ldp_kafka.topology.document import Document, Unset, key_text, read
 from ldp_kafka.topology.durations import parse_duration
@@ -305,7 +305,7 @@ class _Work:
         own = {key: value for key, value in given.items() if key not in _COMMON}
         categories, domain = given.get("categories"), given.get("domain")
         names = tuple(categories) if isinstance(categories, list) else None
-        method = streamed(given["method"], "numeric" if categories is None else "categorical")
+        method = runnable(given["method"], "numeric" if categories is None else "categorical")
         assert method is not None, "the schema names what can be run"
         # -0.0 is 0.0: one fingerprint
         return Privacy(

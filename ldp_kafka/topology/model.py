@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.asked import Asked, standing
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.grid import Grid, grid_of
-from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.protocols import PROTOCOLS, Responder
+from ldp_kafka.methods.runnable import protocol_of
 from ldp_kafka.statistics import (
     DECIDED,
     LARGEST,
@@ -228,7 +228,7 @@ class Topology(Checked):
         over = [name for name, each in STATISTICS.items() if each.binned]
         if not set(over) & set(self.output.statistics):
             yield "output.bins", f"must be given with {' or '.join(over)} only"
-        elif isinstance(self.privacy.build, Asked):
+        elif isinstance(self.privacy.build, Responder):
             try:
                 _ = self.method
             except (ConfigurationError, TypeError) as error:
@@ -237,7 +237,7 @@ class Topology(Checked):
     def _unfit(self) -> Iterator[tuple[str, str]]:
         fits = True
         decides = self.method.phases or self.output.postprocess.on
-        if decides and len(self.output.statistics) > 1 and standing(self.method) is not None:
+        if decides and len(self.output.statistics) > 1 and protocol_of(self.method) is not None:
             yield (
                 "output.statistics",
                 f"must name one: the coordinator of {self.method.name} decides by what it releases",
@@ -283,7 +283,7 @@ class Topology(Checked):
 
     def _not_processed(self) -> Iterator[tuple[str, str]]:
         """What cannot be made of its releases, and why."""
-        wanted, protocol = self.output.postprocess, standing(self.method)
+        wanted, protocol = self.output.postprocess, protocol_of(self.method)
         if not wanted.on:
             return
         if protocol is None:
@@ -400,7 +400,7 @@ class Topology(Checked):
         privacy, bins, bound = self.privacy, self.output.bins, self.contribution
         if bound is not None and bound.moves != bound.most:
             return privacy.made(contribution=bound.moves)
-        if bins is None or not isinstance(privacy.build, Asked):
+        if bins is None or not isinstance(privacy.build, Responder):
             return privacy.build
         return privacy.made(bins=bins)
 

@@ -14,8 +14,8 @@ from jsonschema.validators import extend
 
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols.processing import SMOOTHING
+from ldp_kafka.methods.runnable import names
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text, plain_scalar
 from ldp_kafka.topology.durations import UNITS, not_a_duration

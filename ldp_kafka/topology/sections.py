@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
@@ -15,9 +15,9 @@ from typing import Any
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import DelayMethod, Method
-from ldp_kafka.methods.asked import names, of_either_kind, streamed
+from ldp_kafka.methods import Method
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.runnable import Runnable, names, of_either_kind, runnable
 from ldp_kafka.normal_form import nfc
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
@@ -70,19 +70,6 @@ def _values_of(mechanism: str) -> str:
     return (
         "categories" if "categories" in signature(MECHANISMS[mechanism]).parameters else "numbers"
     )
-
-
-def _needed(method: type[Method]) -> list[str]:
-    """Those of a method's own parameters that have no default."""
-    found: dict[str, Any] = {}
-    for kind in reversed(method.__mro__):
-        if "__init__" in vars(kind):
-            found |= signature(vars(kind)["__init__"]).parameters
-    return [
-        name
-        for name in method.parameters
-        if name in found and found[name].default is Parameter.empty
-    ]
 
 
 def frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -529,7 +516,7 @@ class Privacy(Checked):
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        kind = streamed(self.method, self.kind)
+        kind = runnable(self.method, self.kind)
         if kind is None or self.mechanism not in MECHANISMS:
             yield (
                 "privacy",
@@ -553,13 +540,13 @@ class Privacy(Checked):
         return "numeric" if self.categories is None else "categorical"
 
     @property
-    def _method(self) -> type[Method]:
-        found = streamed(self.method, self.kind)
+    def _method(self) -> Runnable:
+        found = runnable(self.method, self.kind)
         if found is None:
             raise ConfigurationError(f"there is no method {self.method}")
         return found
 
-    def _mismatches(self, kind: type[Method]) -> Iterator[tuple[str, str]]:
+    def _mismatches(self, kind: Runnable) -> Iterator[tuple[str, str]]:
         if of_either_kind(self.method) and (self.domain is None) == (self.categories is None):
             yield (
                 "privacy",
@@ -574,7 +561,7 @@ class Privacy(Checked):
                 "privacy.mechanism",
                 f"must be left out for {self.method}, which adds noise to sums of values",
             )
-        if self.trust == "curator" and not issubclass(kind, DelayMethod):
+        if self.trust == "curator" and not kind.windows:
             yield (
                 "privacy.trust",
                 f"must be edge for {self.method}, which perturbs at the edge",
@@ -599,7 +586,7 @@ class Privacy(Checked):
                     " itself"
                 ),
             )
-        for name in _needed(kind):
+        for name in kind.needed:
             if name not in self.parameters:
                 yield f"privacy.{name}", f"must be given for {self.method}: {kind.parameters[name]}"
         for name in self.parameters:
@@ -672,7 +659,7 @@ class Privacy(Checked):
         kind = self._method
         if not kind.own_noise:
             shape["mechanism"] = MECHANISMS[self.mechanism]
-        return kind(
+        return kind.make(
             epsilon=self.epsilon,
             calibration=self.calibration,
             **shape,

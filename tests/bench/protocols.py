@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.asked import Asked
-from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.protocols import PROTOCOLS, Responder
 from ldp_kafka.methods.protocols import Request as Asking
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.records import Request
@@ -126,7 +125,7 @@ def _log(topology: Topology, slots: int) -> Iterator[bytes]:
 
 def _request(method: Method, slot: int, hold: int) -> Request:
     """What is asked of a slot: most ask for nothing, where a report more of everybody is asked."""
-    assert isinstance(method, Asked)
+    assert isinstance(method, Responder)
     terms = method.protocol.terms
     if not terms.population and slot % EVERY:
         return Request(f"{slot}/{SECOND}", slot, SECOND, 0, slot + hold, 1, 1)
@@ -134,7 +133,7 @@ def _request(method: Method, slot: int, hold: int) -> Request:
         cost, share, of = terms.budget, 1, 2  # of those who are free: in a window all of half B
     else:
         cost, share, of = terms.second * EVERY // (WINDOW + EVERY), 1, 1
-    if not method.responder.valid(Asking(slot, cost, share, of)):
+    if not method.valid(Asking(slot, cost, share, of)):
         raise RuntimeError(f"{method.name} would refuse what is asked of it")
     return Request(f"{slot}/{SECOND}", slot, SECOND, cost, slot + hold, share, of)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.asked import streamed
+from ldp_kafka.methods.runnable import runnable
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from tests.broker.flow import Flow
@@ -87,7 +87,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
             **more,
         )
     method, kind = ASKED.get(name, (name, None))
-    of_kind = streamed(method, kind) if kind else METHODS[method]
+    of_kind = runnable(method, kind) if kind else METHODS[method]
     return Flow(
         boot,
         tmp_path,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ldp_kafka.cli import main
-from ldp_kafka.methods.asked import names
+from ldp_kafka.methods.runnable import names
 from tests.cases import cases, table
 
 PAGE = Path(__file__).parents[2] / "deploy" / "docs" / "pages" / "how-to" / "own-topic.md"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods.asked import names
+from ldp_kafka.methods.runnable import names
 from ldp_kafka.runtime.wire.events import event_reader
 from ldp_kafka.topology import Topology, load, loads
 from tests.cases import cases, table

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods import METHODS
-from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.runnable import names
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import loads, schema
 from ldp_kafka.topology.sections import PURE

@@ -88,7 +88,7 @@ class DelayMethod(WindowReports):
 
     level: ClassVar[str] = "event"
     """That of one slot; the guarantee over a ``window`` of more is ``w-event``."""
-    statistics: ClassVar[tuple[str, ...]] = ("per_stream", "per_user")
+    statistics = ("per_stream", "per_user")
     default_mechanism: ClassVar[str] = "laplace"
     own_noise: ClassVar[bool] = True
     noises: ClassVar[tuple[str, ...]] = ("sum", "point")

@@ -10,6 +10,7 @@ from ldp_kafka.methods.protocols.adaptive import (
 )
 from ldp_kafka.methods.protocols.base import Protocol
 from ldp_kafka.methods.protocols.coordinator import Coordinator
+from ldp_kafka.methods.protocols.decider import Decider
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.responder import Responder
@@ -26,6 +27,7 @@ __all__ = [
     "BudgetDistribution",
     "BudgetUniform",
     "Coordinator",
+    "Decider",
     "History",
     "PopulationAbsorption",
     "PopulationDistribution",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import Guarantee, State, micro
+from ldp_kafka.accounting import State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon
 from ldp_kafka.methods.batch import Batch
@@ -17,6 +17,7 @@ from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
+from ldp_kafka.methods.protocols.decider import Decider
 from ldp_kafka.methods.protocols.distributions import Binned, check_bins
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.oracle import Oracle
@@ -44,7 +45,7 @@ class BothSides(NamedTuple):
         return "BothSides()"  # never a value, nor what was asked
 
 
-class Protocol(ABC):
+class Protocol(Decider):
     """A release of crowd statistics that users and a coordinator agree on slot by slot.
 
     Parameters
@@ -81,12 +82,6 @@ class Protocol(ABC):
     standard error of its own reports. `Coordinator` has the errors of what is not.
     """
 
-    name: ClassVar[str]
-    adaptive: ClassVar[bool] = False
-    """Whether its coordinator asks for a second phase."""
-    distributions: ClassVar[bool] = True
-    """Whether it releases distributions over bins."""
-
     def __init__(
         self,
         *,
@@ -105,7 +100,7 @@ class Protocol(ABC):
         if (categories is None) == (domain is None):
             raise ConfigurationError(f"{self.name} needs either categories or a domain (lo, hi)")
         kind = Numbers if categories is None else Categories
-        self.values: Numbers | Categories = kind(self.name, domain, categories)
+        self.values = kind(self.name, domain, categories)
         self.processing, self.bins = Processing(norm_sub, merge, smooth), bins
         for switch, why in self.unfit(self.processing):
             raise ConfigurationError(f"{switch} {why}")
@@ -131,71 +126,13 @@ class Protocol(ABC):
             raise ConfigurationError(self.no_distributions())
         return Binned(self.values, factory, check_bins(bins))
 
-    @classmethod
-    def no_distributions(cls) -> str:
-        """Why one that does not release `distributions` does not."""
-        return (
-            f"{cls.name} releases no distributions: its reports have budgets that differ, so they"
-            " cannot be compared before what lies behind them is known; lpd or lpa can"
-        )
-
-    @property
-    def scalar(self) -> bool:
-        """Whether what it releases of a slot is one number, a mean: not shares."""
-        return self.terms.oracle.numeric and self.bins is None
-
-    def unfit(self, processing: Processing) -> Iterator[tuple[str, str]]:
-        """Each switch that is on and has nothing to do here, and why."""
-        for switch in processing.on:
-            if self.bins is not None:
-                yield switch, "is for frequencies and means, not for bins"
-            elif switch == "norm_sub" and isinstance(self.values, Numbers):
-                yield switch, "is for the frequencies of categories"
-            elif switch == "merge" and not self.adaptive:
-                yield switch, f"is for two phases: {self.name} has one phase, nothing to merge"
-
     @abstractmethod
     def _terms(self, budget: int, oracle: Oracle) -> Terms:
         """Its terms, for a budget in whole micro-epsilon."""
 
-    def coordinator(self, processing: Processing | None = None) -> Coordinator:
-        """A fresh one, before its first slot.
-
-        Parameters
-        ----------
-        processing : what is made of its publications; default: what the protocol was given
-
-        Raises
-        ------
-        ConfigurationError : `unfit` has something to say of it
-        """
-        if processing is None:
-            return self._coordinator(self.processing)
-        for switch, why in self.unfit(processing):
-            raise ConfigurationError(f"{switch} {why}")
-        return self._coordinator(processing)
-
-    @abstractmethod
-    def _coordinator(self, processing: Processing) -> Coordinator:
-        """A fresh one that does this to its publications."""
-
     def responder(self) -> Responder:
         """What users' edges do."""
-        return Responder(self.terms)
-
-    @property
-    def influence(self) -> int:
-        """Reports of one user that a window of changed values can alter, at most."""
-        if self.terms.population:
-            return 1
-        return self.window * (2 if self.adaptive else 1)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What each user's ledger keeps, whatever the coordinator asks."""
-        return Guarantee(
-            "w-event", self.epsilon, 0.0, self.window, self.influence, "values", "sound"
-        )
+        return Responder(self)
 
     def state(self, users: NDArray[np.uint64]) -> BothSides:
         """A fresh state of both sides, with one row a user digest."""

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import NEVER, Field, Ledger, State
-from ldp_kafka.mechanisms.base import as_array, check_told_apart, kind_of, report_width
+from ldp_kafka.accounting import NEVER, Account, Field, Guarantee, Ledger, State
+from ldp_kafka.mechanisms.base import Estimate, check_told_apart, kind_of, report_width
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import Method
+from ldp_kafka.methods.estimates import Estimates
+from ldp_kafka.methods.protocols.decider import Decider
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.ledgers import Ledgers
+from ldp_kafka.methods.protocols.oracle import Oracle, scalar
 from ldp_kafka.methods.protocols.request import FIRST, SECOND, Request
 from ldp_kafka.methods.protocols.selection import Selection
-from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.randomness import Digests, Randomness, use_of
 
-__all__ = ["Responder"]
+__all__ = ["Responder", "statistics_of"]
+
+KEPT = 1024  # forms that are kept, one a budget
 
 EVERY = slice(None)  # of the rows: no copy of them
 LAST = 2**61  # slots lie before it: their differences fit into 64 bits
 
 
-class Responder:
-    """What the edge of many users does for a protocol, whatever its coordinator asks.
+class Responder(Method):
+    """What the edge of many users does for a protocol, whatever its coordinator asks. `step` is the
+    first phase of a slot, which needs no request.
 
     Parameters
     ----------
-    terms : the protocol's
+    protocol : whose terms it keeps
 
     Notes
     -----
@@ -56,8 +64,18 @@ class Responder:
     later: a request closes its slot. What was asked before is looked up in a `History`.
     """
 
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
+    calibration = "sound"
+
+    def __init__(self, protocol: Decider) -> None:
+        self.protocol, self.terms = protocol, protocol.terms
+        terms, oracle = self.terms, self.terms.oracle
+        self.name, self.epsilon, self.window = protocol.name, protocol.epsilon, protocol.window
+        self.values, self.spend, self.mechanism = oracle.values, terms.first, oracle.at(terms.first)
+        self.kind = "numeric" if oracle.numeric else "categorical"
+        self.statistics = statistics_of(self.kind, binned=protocol.distributions)
+        self.phases = 2 if protocol.adaptive else 1
+        self.ledger: Account = self
+        self._forms: dict[int, Estimates] = {}
         if terms.second and not terms.population:
             reserved = Ledger(terms.window, terms.window * terms.first)
             self.ledgers = Ledgers(reserved, Ledger(terms.window, terms.second))
@@ -66,6 +84,14 @@ class Responder:
             self.ledgers = Ledgers(shared, shared)
         self._uses: dict[tuple[int, int], bytes] = {}
         self.selection = Selection(terms) if terms.population and terms.second else None
+
+    @property
+    def influence(self) -> float:
+        return self.protocol.influence
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.protocol.guarantee
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -77,9 +103,9 @@ class Responder:
         slots = {name: Field("i8", initial=NEVER) for name in names}
         return {**slots, **self.ledgers.fields}
 
-    def state(self, users: NDArray[np.uint64]) -> State:
-        """A fresh state with one row a user digest."""
-        return State(self.fields, as_array(users, "u", "users must be digests (n, 2), not ids"))
+    def step(self, state: State, batch: Batch) -> Step:
+        """`first` of users who were asked for nothing before."""
+        return self.first(state, batch, self.history())
 
     def first(self, state: State, batch: Batch, history: History) -> Step:
         """Reports of the first phase of a slot, which needs no request. Users are met at their
@@ -240,6 +266,34 @@ class Responder:
         """Users over the budget, and users whose entries contradict: see `Ledgers.audit`."""
         return self.ledgers.audit(state)
 
+    def tables(self) -> list[int]:
+        terms = self.terms
+        return [terms.first, self.window, self.window, terms.budget, *self.mechanism.tables()]
+
+    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
+        del phase  # reports say what they cost: these are of the first phase's cost
+        return self.terms.oracle.support(self.spend, reports)
+
+    def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
+        return np.full(len(slots), FIRST <= phase < self.phases)
+
+    def form(self, phase: int, cost: int) -> Estimates | None:
+        if phase == FIRST:
+            return super().form(phase, cost)
+        if not (phase == SECOND < self.phases and self.payable(cost)):
+            return None
+        found = self._forms.get(cost)
+        if found is None:
+            if len(self._forms) >= KEPT:
+                self._forms.clear()
+            found = self._forms[cost] = _Form(self.terms.oracle, cost)
+        return found
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        terms = self.terms
+        found = terms.oracle.told(terms.first, support, population=terms.population).stated
+        return found if self.kind == "categorical" else scalar(found)
+
     def history(self) -> History:
         """A fresh one, without requests."""
         return History(self.terms.window)
@@ -271,6 +325,25 @@ class Responder:
                 else [],
             )
         return found
+
+
+class _Form(Estimates):
+    """What reads reports of the second phase, of one cost."""
+
+    def __init__(self, oracle: Oracle, cost: int) -> None:
+        self._oracle, self._cost = oracle, cost
+        self.mechanism, self.values = oracle.at(cost), oracle.values
+
+    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
+        del phase  # its reports say what they cost: this reads those of one cost
+        return self._oracle.support(self._cost, reports)
+
+
+def statistics_of(kind: str, *, binned: bool) -> tuple[str, ...]:
+    """What the reports of a protocol tell, of values of this kind."""
+    if kind == "categorical":
+        return ("frequencies",)
+    return ("mean", "distribution") if binned else ("mean",)
 
 
 def everybody(batch: Batch) -> NDArray[np.bool_]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ldp_kafka.methods import DelayMethod
-from ldp_kafka.methods.asked import names, streamed
+from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.runnable import names, runnable
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.statistics import STATISTICS, SingleStatistic
 from ldp_kafka.topology import Topology, loads
@@ -130,7 +130,7 @@ class Subject(NamedTuple):
     @property
     def shrunk(self) -> bool:
         """Whether a user's release is drawn to the crowd's mean."""
-        found = streamed(self.base, "numeric")
+        found = METHODS.get(self.base)
         return self.single and found is not None and found.shrinks and not self.output
 
     @property
@@ -147,13 +147,13 @@ class Subject(NamedTuple):
 def _subjects() -> Iterator[Subject]:
     for name in names():
         for kind in VALUES:
-            found = streamed(name, kind)
+            found = runnable(name, kind)
             if found is None or found.kind != kind:
                 continue
             privacy = _OWN.get(name) or f"{_W_EVENT}, {_values(kind)}"
             for statistic in found.statistics:
                 output = f", bins: {BINS}" if STATISTICS[statistic].binned else ""
-                if issubclass(found, DelayMethod):
+                if found.windows:
                     privacy = f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delay: {DELAY}"
                 if STATISTICS[statistic].curated:
                     privacy += ", trust: curator"

@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.errors import BadRecord, Dropped
-from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.base import SENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
+from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.randomness import Digests
@@ -73,13 +73,13 @@ class Answers:
         self, topology: Topology, randomness: EdgeNoise, store: DeviceStore, queue: ReportQueue
     ) -> None:
         method = topology.method
-        assert isinstance(method, Asked)
+        assert isinstance(method, Responder)
         self._topology, self._randomness, self._method = topology, randomness, method
         self._store, self._queue = store, queue
         source = topology.input
         self._slots = source.lateness + 1 + source.hold
         self.last = self.offset = -1
-        self._history = method.responder.history()
+        self._history = method.history()
         told = store.asked()
         if told is not None:
             found = json.loads(told)
@@ -101,7 +101,7 @@ class Answers:
     def first(self, state: State, slot: int, codes: NDArray[np.int64]) -> Step:
         """The first phase of one user's value, which needs no request."""
         batch = Batch(np.zeros(1, np.intp), slot, codes, self._randomness)
-        return self._method.responder.first(state, batch, self._history)
+        return self._method.first(state, batch, self._history)
 
     def held(self, digests: Digests, slot: int, codes: NDArray[np.int64], now: int) -> Held | None:
         """The value of one user as it waits for a request; None where none can come. Of divided
@@ -109,7 +109,7 @@ class Answers:
         """
         if slot <= self.last:
             return None
-        if self._method.protocol.terms.population and not in_second_half(digests)[0]:
+        if self._method.terms.population and not in_second_half(digests)[0]:
             return None
         return Held(slot, int(codes[0]), now)
 
@@ -131,7 +131,7 @@ class Answers:
         except BadRecord:
             return Dropped.NOT_A_REQUEST
         asking = Asking(request.slot, request.epsilon, request.share, request.of)
-        responder = self._method.responder
+        responder = self._method
         if request.phase != SECOND:
             return Dropped.PHASE
         if request.slot <= self.last:
@@ -166,7 +166,7 @@ class Answers:
                 self._randomness,
                 np.array([code is not None]),
             )
-            step = self._method.responder.second(state, batch, asking, self._history)
+            step = self._method.second(state, batch, asking, self._history)
             states.append((digest, packed(state)))
             if step.status[0] == SENT:
                 reports += messages_of(

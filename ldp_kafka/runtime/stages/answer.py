@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import BadRecord, InvariantError
-from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.base import SENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
+from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.methods.protocols.turns import in_second_half
@@ -69,8 +69,8 @@ class Answer(Perturb):
     hold: int = 1
 
     @cached_property
-    def _asked(self) -> Asked:
-        if not isinstance(self.method, Asked):
+    def _asked(self) -> Responder:
+        if not isinstance(self.method, Responder):
             raise InvariantError(f"{self.method.name} is asked for nothing")
         return self.method
 
@@ -84,7 +84,7 @@ class Answer(Perturb):
         return {**super().fields, "held": Field("i8", self._places, NOTHING)}
 
     def fresh(self) -> AnswerState:
-        return AnswerState(*self._nobody(), history=self._asked.responder.history())
+        return AnswerState(*self._nobody(), history=self._asked.history())
 
     def fold(self, state: PerturbState, messages: Sequence[Message]) -> Output:
         """Reports of consecutive messages; the same records whether they are folded one by one or
@@ -126,12 +126,12 @@ class Answer(Perturb):
     def _answer(self, state: PerturbState, batch: Batch) -> Step:
         assert isinstance(state, AnswerState)
         who, what = batch.rows, batch.values
-        users, terms = state.users.state, self._asked.protocol.terms
+        users, terms = state.users.state, self._asked.terms
         # of divided users those of half A are never asked, and nothing of theirs is held
         can = in_second_half(users.digests(who)) if terms.population else slice(None)
         at, lap = self._place(batch.slot)
         users.columns["held"][at, who[can]] = lap | what[can]
-        return self._asked.responder.first(users, batch, state.history)
+        return self._asked.first(users, batch, state.history)
 
     def _place(self, slot: int) -> tuple[int, int]:
         """Where a slot's values are held, and what is added to each."""
@@ -173,9 +173,7 @@ class Answer(Perturb):
             output.count("requests_late")
             return
         asking = Asking(request.slot, request.epsilon, request.share, request.of)
-        if request.phase != SECOND or not (
-            request.epsilon == 0 or self._asked.responder.valid(asking)
-        ):
+        if request.phase != SECOND or not (request.epsilon == 0 or self._asked.valid(asking)):
             output.count("requests_refused")
             return
         output.count("requests")
@@ -195,7 +193,7 @@ class Answer(Perturb):
             rows = rows[state.shard_offsets[users.shard[rows]] < offset]
             codes, there = codes[rows], there[rows]
         batch = Batch(rows, asking.slot, codes, self.randomness, there)
-        step = self._asked.responder.second(users.state, batch, asking, state.history)
+        step = self._asked.second(users.state, batch, asking, state.history)
         state.history.add(asking)
         users.touch(rows)
         sent = np.flatnonzero(step.status == SENT)

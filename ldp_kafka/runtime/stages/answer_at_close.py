@@ -59,7 +59,7 @@ class AnswerAtClose(Settle, Answer):
             users,
             shard_offsets,
             held=Panes(users, self.taking),
-            history=self._asked.responder.history(),
+            history=self._asked.history(),
         )
 
     def load(

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Any
 
 from ldp_kafka.errors import BadRecord, InvariantError, Reason
-from ldp_kafka.methods.asked import Asked
+from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
@@ -68,8 +68,8 @@ class CollectDevicePhases(CollectDevices):
         return CountingSecond(self.method, self.partials_topic, self.source, self.publisher)
 
     @cached_property
-    def _asked(self) -> Asked:
-        if not isinstance(self.method, Asked):
+    def _asked(self) -> Responder:
+        if not isinstance(self.method, Responder):
             raise InvariantError(f"{self.method.name} is asked for nothing")
         return self.method
 
@@ -80,7 +80,7 @@ class CollectDevicePhases(CollectDevices):
     def _counted(self, state: DevicesState, batch: Reports) -> tuple[Counting, SourceState]:
         if batch.phase == FIRST:
             return super()._counted(state, batch)
-        if batch.phase != SECOND or not self._asked.responder.askable(batch.cost):
+        if batch.phase != SECOND or not self._asked.askable(batch.cost):
             raise BadRecord(Reason.WRONG_FIELDS)
         # after a crash the same are refused: of parts that are there ahead of the rest, all costs
         # are among the first that came

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, InvariantError, Reason
-from ldp_kafka.methods.asked import Asked
-from ldp_kafka.methods.protocols import Coordinator
+from ldp_kafka.methods.protocols import Coordinator, Responder
 from ldp_kafka.methods.protocols.coordinator import PUBLISH
 from ldp_kafka.methods.protocols.oracle import scalar
 from ldp_kafka.methods.protocols.processing import Processing
@@ -66,7 +65,7 @@ class Coordinate:
 
     oversize: ClassVar[str] = "there are too many categories, or too many slots wait to be decided"
 
-    method: Asked
+    method: Responder
     topic: str
     requests_topic: str | None
     dead_letters_topic: str
@@ -269,7 +268,7 @@ def make_coordinate(
     """The coordinate stage; its log has one partition."""
     del partition, randomness  # there is no other, and it draws nothing
     method, flow = topology.method, topology.flow
-    if not isinstance(method, Asked):
+    if not isinstance(method, Responder):
         raise InvariantError(f"{method.name} has no coordinator")
     return Coordinate(
         method,

@@ -158,7 +158,7 @@ class Perturb(KeyedStage):
 
     def _nobody(self) -> tuple[Users, NDArray[np.int64]]:
         """The users before the first one, and how far their shards are."""
-        compressed = ("last", BEFORE, *self.method.ledger.fields)
+        compressed = tuple(dict.fromkeys(["last", BEFORE, *self.method.ledger.fields]))
         blank = self.method.blank(0) if self.report_rows else None
         users = Users(self.fields, compressed, self.randomness, self.shards, blank)
         return users, np.full(self.shards, -1, np.int64)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ldp_kafka.methods.asked import standing
-from ldp_kafka.methods.protocols import Coordinator, Protocol
+from ldp_kafka.methods.protocols import Coordinator, Decider
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.request import FIRST
+from ldp_kafka.methods.runnable import protocol_of
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.stages.releases import Publisher
 from ldp_kafka.topology import Topology
@@ -31,7 +31,7 @@ class Processed:
     processing : what is made of its publications
     """
 
-    protocol: Protocol
+    protocol: Decider
     processing: Processing
     publisher: Publisher
 
@@ -61,7 +61,7 @@ class Processed:
 
 def processed(topology: Topology, publisher: Publisher) -> Processed | None:
     """What is made of a topology's slots; None where they are released as they are."""
-    wanted, protocol = topology.output.postprocess, standing(topology.method)
+    wanted, protocol = topology.output.postprocess, protocol_of(topology.method)
     if not wanted.on or protocol is None:
         return None
     return Processed(protocol, wanted, publisher)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from ldp_kafka.accounting import MICRO
-from ldp_kafka.methods.protocols import Protocol
+from ldp_kafka.methods.protocols import Decider
 
 __all__ = ["Round", "Rounds", "Spent"]
 
@@ -79,7 +79,7 @@ class Rounds:
         self.spent = [each for each in self.spent if each.slot > entry.slot - self.window]
         self.spent.append(entry)
 
-    def told(self, protocol: Protocol, found: Round, second: int) -> dict[str, Any]:
+    def told(self, protocol: Decider, found: Round, second: int) -> dict[str, Any]:
         """What a release says of its round.
 
         ``population``: users, as the first phases of the window tell. ``reports``: of each phase.

@@ -32,8 +32,9 @@ class Unordered(Responder):
 
     ledger = Ledger
 
-    def __init__(self, terms):
-        super().__init__(terms)
+    def __init__(self, protocol):
+        super().__init__(protocol)
+        terms = self.terms
         if terms.population:
             shared = self.ledger(terms.window, terms.budget, LAG)
             self.ledgers = Ledgers(shared, shared)
@@ -88,8 +89,9 @@ class Unreserved(Responder):
     where there is room.
     """
 
-    def __init__(self, terms):
-        super().__init__(terms)
+    def __init__(self, protocol):
+        super().__init__(protocol)
+        terms = self.terms
         shared = Ledger(terms.window, terms.budget, LAG)
         self.ledgers = Ledgers(shared, shared)
 
@@ -120,24 +122,27 @@ class SameUse(Unordered):
 class FreeWhenMet(Responder):
     """Takes users who are met late for free, whatever was asked before."""
 
-    def __init__(self, terms):
-        super().__init__(terms)
+    def __init__(self, protocol):
+        super().__init__(protocol)
+        terms = self.terms
         self.selection = _AlwaysFree(terms)
 
 
 class PastForgotten(Responder):
     """Looks up what is asked after users are met, and not what was asked before."""
 
-    def __init__(self, terms):
-        super().__init__(terms)
+    def __init__(self, protocol):
+        super().__init__(protocol)
+        terms = self.terms
         self.selection = _NoPast(terms)
 
 
 class LateRequestsForgotten(Responder):
     """Looks up what was asked before users are met, and no request that comes later than that."""
 
-    def __init__(self, terms):
-        super().__init__(terms)
+    def __init__(self, protocol):
+        super().__init__(protocol)
+        terms = self.terms
         self.selection = _NoLateRequests(terms)
 
 

@@ -92,7 +92,7 @@ def answers(responder, x, requests, late, source, *, kept_apart=False):
 def same_in_any_order(kind, name, seed):
     """Whether reports and selections do not depend on how late requests come."""
     users, slots, window = 120, 14, 4
-    responder, source = kind(made(name, window=window).terms), lk.randomness.keyed(KEY)
+    responder, source = kind(made(name, window=window)), lk.randomness.keyed(KEY)
     x, requests = joining(users, slots, seed), requests_of(name, slots, window, seed)
     told, state = answers(responder, x, requests, [0] * slots, source)
     rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def bias(kind, name, window, late):
     who were always there; and of the latter from the amounts.
     """
     slots, each = 3 * window, 3_000
-    responder, source = kind(made(name, window=window).terms), lk.randomness.keyed(KEY)
+    responder, source = kind(made(name, window=window)), lk.randomness.keyed(KEY)
     ids = [f"u{i}" for i in range(each * slots)]
     state = responder.state(source.digests(ids))
     rows, history = np.arange(len(ids)), History(window)

@@ -174,7 +174,7 @@ def test_broken_bills_are_found(mutant, name, options):
 def statuses(kind, present):
     """Whether user after user of half B was asked in three slots, given who had values before."""
     protocol = lk.protocol("lpa", epsilon=EPSILON, window=2, categories=2, oracle="grr")
-    responder, source = kind(protocol.terms), lk.randomness.keyed(KEY)
+    responder, source = kind(protocol), lk.randomness.keyed(KEY)
     users = source.digests([f"u{i}" for i in range(200)])
     state, rows = responder.state(users), np.arange(200)
     codes, seen, history = np.zeros(200, np.int64), [], responder.history()
@@ -231,7 +231,7 @@ class Contexts:
 def contexts(kind, name="lbd"):
     """What the noise of one user's answers to one slot's two phases and two budgets is bound to."""
     protocol = lk.protocol(name, epsilon=EPSILON, window=1, categories=2, oracle="grr")
-    responder, noted = kind(protocol.terms), []
+    responder, noted = kind(protocol), []
     source = Contexts(lk.randomness.keyed(KEY), noted)
     state, rows = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
     codes, here = np.zeros(1, np.int64), np.ones(1, bool)

@@ -9,7 +9,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.evaluation.coverage.cells import HOLDS, NARROW, NULL, WIDE
-from ldp_kafka.methods.asked import names, streamed
+from ldp_kafka.methods.runnable import names, runnable
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.coverage import released
@@ -34,7 +34,7 @@ def test_every_method_is_judged_with_every_statistic_that_it_has():
         (name, statistic)
         for name in names()
         for kind in VALUES
-        if (found := streamed(name, kind)) is not None and found.kind == kind
+        if (found := runnable(name, kind)) is not None and found.kind == kind
         for statistic in found.statistics
     }
     assert {(each.base, each.statistic) for each in SUBJECTS} == expected

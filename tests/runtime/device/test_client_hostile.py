@@ -98,7 +98,7 @@ def lives(kind, name, folder, monkeypatch, cuts, *, key, arrives=True, seed=0, s
             at += 1
         broker.down = False
         state = client._load(client._randomness.digests(Ids.of(["m"])))
-        charged = client._method.responder.largest(state)
+        charged = client._method.largest(state)
         client.close(1)
 
     monkeypatch.setattr(provisioning, "new_key", secret)
@@ -205,7 +205,7 @@ class AnswersTwice(Client):
 
     def answer(self, *requests):
         self._answers.last = -1
-        responder = self._answers._method.responder
+        responder = self._answers._method
         fresh, responder.fresh = responder.fresh, lambda _, rows, __: np.ones(len(rows), np.bool_)
         try:
             return super().answer(*requests)

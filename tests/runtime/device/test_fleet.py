@@ -140,7 +140,7 @@ class MeetsAlways(Client):
 
 def _without(answers):
     """The same last slot, and nothing that was asked."""
-    bare = answers._method.responder.history()
+    bare = answers._method.history()
     bare.restore([[slot, 0] for slot, _ in answers._history.saved()])
     return bare
 
