@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_codes,
+    in_chunks,
+    own,
+)
 from ldp_kafka.mechanisms.supporters import OfPopulation, OfReports
+from ldp_kafka.randomness import Randomness
 
-__all__ = ["AffineSupport"]
+__all__ = ["AffineSupport", "FrequencyOracle"]
 
 
 class AffineSupport(NamedTuple):
@@ -82,6 +93,91 @@ class AffineSupport(NamedTuple):
         """
         f, (p, q) = frequency, self
         return np.asarray(f * p * (1 - p) + (1 - f) * q * (1 - q))
+
+
+class FrequencyOracle(ABC):
+    """A mechanism for categories: each report supports some of them, and how many reports support
+    each tells the frequencies of the values behind them.
+
+    Notes
+    -----
+    A `Mechanism`, where a subclass gives the parameters, how a report is drawn, the exact law and
+    its certificate, and how reports support categories.
+    """
+
+    epsilon: float
+    categories: int
+    scale: int = 1  # one step of the reports
+    width: int = 0
+    """Bytes of a report of packed bits; 0: it is a number."""
+
+    @property
+    @abstractmethod
+    def _affine(self) -> AffineSupport:
+        """How likely a report supports a category."""
+
+    @abstractmethod
+    def _perturb(
+        self, values: NDArray[np.int64], randomness: Randomness, first: int
+    ) -> NDArray[Any]:
+        """Reports of a part of the categories (n,), whose first row of words is ``first``."""
+
+    @abstractmethod
+    def law(self, value: int) -> Law:
+        """The exact law."""
+
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """The exact loss."""
+
+    @abstractmethod
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """(n, additive integer sums). TypeError or ValueError where they are no reports of this
+        mechanism.
+        """
+
+    @property
+    @abstractmethod
+    def index_range(self) -> tuple[int, int]:
+        """Least and greatest report, or byte of a report."""
+
+    @abstractmethod
+    def tables(self) -> Sequence[int]:
+        """The integers that it samples with."""
+
+    @property
+    def _rows(self) -> int:
+        """Reports that are drawn at a time."""
+        return CHUNK
+
+    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[Any]:
+        """Reports (n,), or (n, width) of packed bits, for true categories (n,). TypeError unless
+        integers, ValueError outside 0..categories - 1 (the value is not shown).
+        """
+        return in_chunks(self._perturb, self._checked(values), own(self, randomness), self._rows)
+
+    def estimate(self, reports: NDArray[Any], *, population: bool = False) -> Estimate:
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
+        be below zero.
+        """
+        return self.estimate_support(self.support(reports), population=population)
+
+    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
+        """Frequencies by inverting the affine law: see `AffineSupport`."""
+        return self._affine.estimate(support, population=population)
+
+    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+        """The support of n reports of such frequencies (categories,), as it is on average."""
+        return self._affine.expected(frequencies, n)
+
+    def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Variance of one report's estimate of a category of that frequency, given the values; of n
+        reports, a mean of n of them, it is this / n.
+        """
+        return self._affine.variance(frequency)
+
+    def _checked(self, values: Any) -> NDArray[np.int64]:
+        return check_codes(values, self.categories)
 
 
 @lru_cache(maxsize=8, typed=True)  # two laws of the same numbers are equal tuples

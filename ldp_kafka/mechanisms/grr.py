@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +11,19 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
     Certificate,
-    Estimate,
     Law,
     check_categories,
-    check_codes,
     check_epsilon,
     check_reports,
     exp_below,
-    in_chunks,
-    own,
 )
-from ldp_kafka.mechanisms.frequencies import AffineSupport
+from ldp_kafka.mechanisms.frequencies import AffineSupport, FrequencyOracle
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GeneralizedRandomizedResponse"]
 
 
-class GeneralizedRandomizedResponse:
+class GeneralizedRandomizedResponse(FrequencyOracle):
     """Report a category: the true one with probability p, each other one with probability q = p /
     e^epsilon.
 
@@ -55,9 +50,6 @@ class GeneralizedRandomizedResponse:
     [0, 3, 1, 1]
     """
 
-    scale = 1  # one step of the reports
-    width = 0
-
     def __init__(self, epsilon: float, categories: int) -> None:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         for bits in (32, 64):
@@ -73,12 +65,6 @@ class GeneralizedRandomizedResponse:
                 "epsilon is too small for this many categories: the truth would be no likelier than"
                 " a lie"
             )
-
-    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.int64]:
-        """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside
-        0..categories - 1 (the value is not shown).
-        """
-        return in_chunks(self._perturb, self._checked(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -108,26 +94,6 @@ class GeneralizedRandomizedResponse:
         counts = np.bincount(check_reports(reports, self.categories), minlength=self.categories)
         return np.concatenate([[counts.sum()], counts]).astype(np.int64)
 
-    def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
-        be below zero.
-        """
-        return self.estimate_support(self.support(reports), population=population)
-
-    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Frequencies by inverting the affine law (LDP-IDS, eq. 2 and 3)."""
-        return self._affine.estimate(support, population=population)
-
-    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-        """The support of n reports of such frequencies (categories,), as it is on average."""
-        return self._affine.expected(frequencies, n)
-
-    def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n
-        reports, a mean of n of them, it is this / n.
-        """
-        return self._affine.variance(frequency)
-
     @property
     def _affine(self) -> AffineSupport:
         return AffineSupport(self._truth / self._word, self._lie / self._word)
@@ -140,6 +106,3 @@ class GeneralizedRandomizedResponse:
     def tables(self) -> tuple[int, ...]:
         """(categories, truth, lie, size of a word)."""
         return self.categories, self._truth, self._lie, self._word
-
-    def _checked(self, values: Any) -> NDArray[np.int64]:
-        return check_codes(values, self.categories)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,17 @@ from ldp_kafka.mechanisms.base import (
     Estimate,
     Law,
     check_categories,
-    check_codes,
     check_epsilon,
     check_reports,
     exp_below,
-    in_chunks,
-    own,
 )
-from ldp_kafka.mechanisms.frequencies import AffineSupport
+from ldp_kafka.mechanisms.frequencies import AffineSupport, FrequencyOracle
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Hadamard"]
 
 
-class Hadamard:
+class Hadamard(FrequencyOracle):
     """Report a random row j of a Hadamard matrix and the sign that it has in the column of the
     category, the true sign with probability p = e^epsilon / (e^epsilon + 1).
 
@@ -65,9 +61,6 @@ class Hadamard:
     [4, 5, 15, 13]
     """
 
-    scale = 1
-    width = 0
-
     def __init__(self, epsilon: float, categories: int) -> None:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         self._order = 1 << self.categories.bit_length()  # the least power of two above
@@ -87,12 +80,6 @@ class Hadamard:
             raise ConfigurationError(
                 "epsilon is too small: the truth would be no likelier than a lie"
             )
-
-    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.int64]:
-        """Reports (n,) in 0..2 K - 1 for true categories (n,). TypeError unless integers,
-        ValueError outside 0..categories - 1 (the value is not shown).
-        """
-        return in_chunks(self._perturb, self._checked(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -129,12 +116,6 @@ class Hadamard:
         """
         counts = np.bincount(check_reports(reports, 2 * self._order), minlength=2 * self._order)
         return np.concatenate([[counts.sum()], counts[::2] - counts[1::2]]).astype(np.int64)
-
-    def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
-        be below zero.
-        """
-        return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """Frequencies by the fast Walsh-Hadamard transform of the rows' sums."""
@@ -179,9 +160,6 @@ class Hadamard:
     def tables(self) -> tuple[int, ...]:
         """(categories, order of the matrix, truth, lie)."""
         return self.categories, self._order, self._truth, self._lie
-
-    def _checked(self, values: Any) -> NDArray[np.int64]:
-        return check_codes(values, self.categories)
 
 
 def _transform(sums: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,7 +5,6 @@ say the cell by randomized response.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +15,11 @@ from ldp_kafka.mechanisms.base import (
     Estimate,
     Law,
     check_categories,
-    check_codes,
     check_epsilon,
     check_reports,
     exp_below,
-    in_chunks,
-    own,
 )
-from ldp_kafka.mechanisms.frequencies import AffineSupport
+from ldp_kafka.mechanisms.frequencies import AffineSupport, FrequencyOracle
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.hashing import SEED_WORDS, LinearHash, check_prime
 from ldp_kafka.randomness import Randomness
@@ -33,7 +29,7 @@ __all__ = ["OptimalLocalHashing"]
 MOST_OUTPUTS = 2**20  # that a law may list
 
 
-class OptimalLocalHashing:
+class OptimalLocalHashing(FrequencyOracle):
     """Report a hash function and a cell of it: that of the category with probability p, each other
     one with probability p / e^epsilon.
 
@@ -71,9 +67,6 @@ class OptimalLocalHashing:
     [49, 5, 27, 27]
     """
 
-    scale = 1
-    width = 0
-
     def __init__(self, epsilon: float, categories: int, *, prime: int | None = None) -> None:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         self.prime = check_prime(prime, self.categories)
@@ -93,12 +86,6 @@ class OptimalLocalHashing:
         )
         q = c * p + (1 - c) * other
         self._p, self._q, self._slope = float(p), float(q), float(p - q)
-
-    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.int64]:
-        """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside
-        0..categories - 1 (the value is not shown).
-        """
-        return in_chunks(self._perturb, self._checked(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -154,12 +141,6 @@ class OptimalLocalHashing:
         indices = check_reports(reports, self._family.seeds * self._family.cells)
         return np.concatenate([[len(indices)], self._family.supporters(indices)]).astype(np.int64)
 
-    def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
-        be below zero.
-        """
-        return self.estimate_support(self.support(reports), population=population)
-
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """Frequencies by inverting the affine law of the supporters."""
         n = int(support[0])
@@ -167,10 +148,6 @@ class OptimalLocalHashing:
             return Estimate.unknown(self.categories)
         truth = (support[1:] / n - self._q) / self._slope
         return self._affine.stated(truth, support, population=population)
-
-    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-        """The support of n reports of such frequencies (categories,), as it is on average."""
-        return self._affine.expected(frequencies, n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
@@ -191,6 +168,3 @@ class OptimalLocalHashing:
     def tables(self) -> tuple[int, ...]:
         """(categories, prime, cells, truth, lie, size of a word)."""
         return self.categories, self.prime, self._family.cells, self._truth, self._lie, self._word
-
-    def _checked(self, values: Any) -> NDArray[np.int64]:
-        return check_codes(values, self.categories)

@@ -16,17 +16,14 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
     CHUNK,
     Certificate,
-    Estimate,
     Law,
     check_categories,
     check_codes,
     check_epsilon,
     exp_below,
-    in_chunks,
-    own,
 )
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
-from ldp_kafka.mechanisms.frequencies import AffineSupport
+from ldp_kafka.mechanisms.frequencies import AffineSupport, FrequencyOracle
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["SubsetSelection"]
@@ -36,7 +33,7 @@ PIECE = 2**19  # bytes of marks that are set at a time: they stay in the cache
 MOST_LISTED = 12  # categories up to which a law lists its outputs
 
 
-class SubsetSelection:
+class SubsetSelection(FrequencyOracle):
     """Report omega of the categories: with probability p the true one and omega - 1 others, else
     omega others, the others chosen evenly.
 
@@ -78,8 +75,6 @@ class SubsetSelection:
     (2, 1)
     """
 
-    scale = 1
-
     def __init__(self, epsilon: float, categories: int) -> None:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         k = self.categories
@@ -100,13 +95,9 @@ class SubsetSelection:
         if not self._hold * (k - self.omega) > (WORD - self._hold) * self.omega:
             raise ConfigurationError("epsilon is too small for thresholds of 64 bits")
 
-    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.uint8]:
-        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError
-        outside 0..categories - 1 (the value is not shown).
-        """
-        rows = min(max(64, PIECE // self.categories), CHUNK)
-        codes = check_codes(values, self.categories)
-        return in_chunks(self._perturb, codes, own(self, randomness), rows)
+    @property
+    def _rows(self) -> int:
+        return min(max(64, PIECE // self.categories), CHUNK)
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -187,26 +178,6 @@ class SubsetSelection:
         if (np.bitwise_count(packed).sum(axis=1, dtype=np.int64) != self.omega).any():
             raise ValueError(f"a report must hold {self.omega} categories")
         return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
-
-    def estimate(self, reports: NDArray[np.uint8], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
-        be below zero.
-        """
-        return self.estimate_support(self.support(reports), population=population)
-
-    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Frequencies by inverting the affine law."""
-        return self._affine.estimate(support, population=population)
-
-    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-        """The support of n reports of such frequencies (categories,), as it is on average."""
-        return self._affine.expected(frequencies, n)
-
-    def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n
-        reports, a mean of n of them, it is this / n.
-        """
-        return self._affine.variance(frequency)
 
     @property
     def _affine(self) -> AffineSupport:

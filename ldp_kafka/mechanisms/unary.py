@@ -14,17 +14,14 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
     CHUNK,
     Certificate,
-    Estimate,
     Law,
     check_categories,
     check_codes,
     check_epsilon,
     exp_below,
-    in_chunks,
-    own,
 )
 from ldp_kafka.mechanisms.bits import check_packed, count, own_bits, pack, width_of
-from ldp_kafka.mechanisms.frequencies import AffineSupport
+from ldp_kafka.mechanisms.frequencies import AffineSupport, FrequencyOracle
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["OptimizedUnaryEncoding", "SymmetricUnaryEncoding", "UnaryEncoding"]
@@ -35,7 +32,7 @@ MOST_LISTED = 12  # categories up to which a law lists its 2**categories outputs
 SPENT = 0.995  # of epsilon, at least, where words are long enough
 
 
-class UnaryEncoding:
+class UnaryEncoding(FrequencyOracle):
     """Report a bit for each category: 1 with probability p for the true one, with probability q for
     each other.
 
@@ -58,7 +55,6 @@ class UnaryEncoding:
     e^epsilon. Every bit can be 0 or 1 for every input.
     """
 
-    scale = 1
     optimized = False
 
     def __init__(self, epsilon: float, categories: int) -> None:
@@ -79,7 +75,10 @@ class UnaryEncoding:
         size = next((size for size in (1, 2, 4) if self.width <= size), 8)
         self._lane, self._lanes = np.dtype(f"u{size}"), -(-self.width // size)
         self._words = -(-self._levels * self._lanes * size // 4)
-        self._rows = min(max(1, PIECE // (4 * self._words)), CHUNK)
+
+    @property
+    def _rows(self) -> int:
+        return min(max(1, PIECE // (4 * self._words)), CHUNK)
 
     def _ratio(self) -> Fraction:
         odds = Fraction(2**self._levels - self._threshold, self._threshold)
@@ -90,24 +89,17 @@ class UnaryEncoding:
         """(p, its denominator)."""
         return (1, 2) if self.optimized else (2**self._levels - self._threshold, 2**self._levels)
 
-    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.uint8]:
-        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError
-        outside 0..categories - 1 (the value is not shown).
-        """
-        codes = check_codes(values, self.categories)
-        return in_chunks(self._packed, codes, own(self, randomness), self._rows)
-
-    def _packed(
+    def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.uint8]:
         words = np.ascontiguousarray(randomness.words(len(values), self._words, first=first))
-        lanes = self._perturb(values, words.view(self._lane))
+        lanes = self._turned(values, words.view(self._lane))
         packed = np.ascontiguousarray(lanes.view(np.uint8)[:, : self.width])
         if self.categories % 8:
             packed[:, -1] &= np.uint8(0xFF << 8 - self.categories % 8 & 0xFF)
         return packed
 
-    def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
+    def _turned(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
         """Reports in lanes (n, lanes), with bits beyond the last category, from fair bits (n,
         levels * lanes or more).
         """
@@ -166,26 +158,6 @@ class UnaryEncoding:
         packed = check_packed(reports, self.categories)
         return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
 
-    def estimate(self, reports: NDArray[np.uint8], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
-        be below zero.
-        """
-        return self.estimate_support(self.support(reports), population=population)
-
-    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Frequencies by inverting the affine law (Wang et al., eq. 2)."""
-        return self._affine.estimate(support, population=population)
-
-    def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-        """The support of n reports of such frequencies (categories,), as it is on average."""
-        return self._affine.expected(frequencies, n)
-
-    def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n
-        reports, a mean of n of them, it is this / n.
-        """
-        return self._affine.variance(frequency)
-
     @property
     def _affine(self) -> AffineSupport:
         return AffineSupport(*self._probabilities)
@@ -227,7 +199,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     (2, 2)
     """
 
-    def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
+    def _turned(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
         lanes = self._background(random, self._levels)
         place, mask = own_bits(values, lanes.strides[0])
         lanes.view(np.uint8).reshape(-1)[place] ^= mask
@@ -260,7 +232,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
 
     optimized = True
 
-    def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
+    def _turned(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
         highest = self._levels - 1
         lanes = self._background(random, highest)
         place, mask = own_bits(values, lanes.strides[0])

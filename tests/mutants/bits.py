@@ -112,16 +112,16 @@ class LeavesNoiseBehindTheLastBit:
 
 @breaks("sampler_follows_law", of=Sue)
 class FlipsTheBitOfTheNeighbour:
-    def _perturb(self, values, random):
-        return super()._perturb(np.maximum(values - 1, 0), random)
+    def _turned(self, values, random):
+        return super()._turned(np.maximum(values - 1, 0), random)
 
 
 @breaks("sampler_follows_law", of=Oue)
 class SetsTheTrueBitAfterTheLastLevel:
     """So there is no fair coin any more."""
 
-    def _perturb(self, values, random):
-        lanes = super()._perturb(values, random)
+    def _turned(self, values, random):
+        lanes = super()._turned(values, random)
         place, mask = own_bits(values, lanes.strides[0])
         lanes.view(np.uint8).reshape(-1)[place] |= mask
         return lanes
