@@ -13,6 +13,7 @@ from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 
 __all__ = ["mechanism", "method", "protocol"]
@@ -30,7 +31,7 @@ def mechanism(name: str, **parameters: Any) -> Any:
     >>> mechanism("grr", epsilon=1.0, categories=2).certificate().epsilon_effective <= 1.0
     True
     """
-    return _known(MECHANISMS, name, "mechanism")(**parameters)
+    return _made(_known(MECHANISMS, name, "mechanism"), name, parameters)
 
 
 def method(
@@ -54,13 +55,11 @@ def method(
     if kind.own_noise:
         if mechanism is not None:
             raise ConfigurationError(f"{name} takes no mechanism: it adds noise to sums")
-        own: Method = kind(**parameters)
+        own: Method = _made(kind, name, parameters)
         return own
     chosen = kind.default_mechanism if mechanism is None else mechanism
-    made: Method = kind(
-        mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,
-        **parameters,
-    )
+    found = _known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen
+    made: Method = _made(kind, name, {"mechanism": found, **parameters})
     return made
 
 
@@ -88,10 +87,8 @@ def protocol(
     if parameters.get("categories") is not None:
         default = "adaptive"
     chosen = default if oracle is None else oracle
-    made: Protocol = kind(
-        oracle=_known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen,
-        **parameters,
-    )
+    found = _known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen
+    made: Protocol = _made(kind, name, {"oracle": found, **parameters})
     return made
 
 
@@ -102,3 +99,31 @@ def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
             f" {', '.join(sorted(registry))}{did_you_mean(name, registry)}"
         )
     return registry[name]
+
+
+ELSEWHERE = {
+    "bounds": "domain",
+    "budget": "epsilon",
+    "d": "categories",
+    "eps": "epsilon",
+    "k": "categories",
+    "n_categories": "categories",
+    "range": "domain",
+    "w": "window",
+}
+"""What other libraries and papers call a parameter."""
+SEEDS = {"key", "random_state", "randomness", "rng", "seed"}
+
+
+def _made(kind: Callable[..., Any], name: str, given: dict[str, Any]) -> Any:
+    """What is made of these parameters; TypeError for one that it does not take."""
+    taken = parameters_of(kind)
+    for one in given:
+        if one in taken:
+            continue
+        meant = ELSEWHERE.get(one, "")
+        why = f" (did you mean {meant}?)" if meant in taken else did_you_mean(one, taken)
+        if one in SEEDS:
+            why = ", since each call is given its noise, such as lk.randomness.keyed(key)"
+        raise TypeError(f"{name} takes no {one}{why}; it takes {', '.join(sorted(taken))}")
+    return kind(**given)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.randomness import Randomness, use_of
+from ldp_kafka.randomness import Randomness, check_source, use_of
 
 __all__ = [
     "CHUNK",
@@ -339,7 +339,7 @@ def own(mechanism: Any, randomness: Randomness) -> Randomness:
             getattr(mechanism, "categories", None),
             [int(number) for number in mechanism.tables()],
         )
-    return randomness.within(context)
+    return check_source(randomness).within(context)
 
 
 _CONTEXTS: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()

@@ -12,7 +12,7 @@ from ldp_kafka.accounting import State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import whole
 from ldp_kafka.normal_form import nfc
-from ldp_kafka.randomness import Digests, Randomness
+from ldp_kafka.randomness import Digests, Randomness, check_source
 
 __all__ = ["carried_on", "contexts_of", "distinct_ids"]
 
@@ -35,7 +35,7 @@ def contexts_of(
     >>> contexts_of([7, "m-1"], 3, 2, system())
     (['7', 'm-1'], 3)
     """
-    if (users is None or first_slot is None) and randomness.repeats:
+    if (users is None or first_slot is None) and check_source(randomness).repeats:
         raise ValueError(
             "keyed noise is bound to users and slots: give users= and first_slot=. With the row"
             " numbers and slot 0 of a second release it would be drawn again, and equal reports"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from inspect import Parameter, signature
 from math import lcm
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law, check_number, exp_below, whole
 
-__all__ = ["checked_factory"]
+__all__ = ["checked_factory", "parameters_of"]
 
 # of the unit domain, where the law of a mechanism without a certificate is looked at; and at how
 # many categories
@@ -61,6 +62,32 @@ def checked_factory(factory: Any, name: str) -> Callable[..., Any]:
         return found
 
     return make
+
+
+def parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
+    """What a function takes by name; of a class what all those constructors take that
+    ``**parameters`` reach, the parents' first.
+
+    Examples
+    --------
+    >>> from ldp_kafka.methods import METHODS
+    >>> [*parameters_of(METHODS["sampling"])][-2:]
+    ['segment', 'position']
+    """
+    inits: list[Callable[..., Any]] = [make]
+    if isinstance(make, type):
+        inits = [vars(one)["__init__"] for one in make.__mro__ if "__init__" in vars(one)]
+    found: dict[str, Parameter] = {}
+    for each in inits:
+        taken = signature(each).parameters
+        found = {**taken, **found}
+        if all(one.kind is not Parameter.VAR_KEYWORD for one in taken.values()):
+            break
+    return {
+        name: one
+        for name, one in found.items()
+        if name != "self" and one.kind is not Parameter.VAR_KEYWORD
+    }
 
 
 def _shape(asked: tuple[Any, ...]) -> dict[str, Any]:

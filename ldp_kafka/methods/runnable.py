@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import METHODS, DelayMethod, Method
+from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Decider, Protocol, Responder
 from ldp_kafka.methods.protocols.responder import statistics_of
 from ldp_kafka.methods.values import VALUES
@@ -38,11 +39,7 @@ class Runnable(NamedTuple):
     @property
     def needed(self) -> list[str]:
         """Those of its own parameters that have no default."""
-        kinds = self.make.__mro__ if isinstance(self.make, type) else ()
-        found: dict[str, Any] = {}
-        for kind in reversed(kinds):
-            if "__init__" in vars(kind):
-                found |= signature(vars(kind)["__init__"]).parameters
+        found = parameters_of(self.make)
         return [
             name
             for name in self.parameters

@@ -46,6 +46,10 @@ class Values(ABC):
         """Values (n,) as the integers that a method works on: see `Method.bound`."""
 
     @abstractmethod
+    def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the values of streams, of any shape, there are; the others stand for none."""
+
+    @abstractmethod
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of the values (n,) or (n, dimension) `bound` clamps."""
 
@@ -95,6 +99,10 @@ class Numbers(Values):
         bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
         return bound
 
+    def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """NaN stands for none."""
+        return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, np.bool_)
+
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Of a vector: whether any coordinate is."""
         lo, hi = self.domain
@@ -132,6 +140,10 @@ class Categories(Values):
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Themselves."""
         return check_codes(values, self.categories)
+
+    def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """-1 stands for none."""
+        return np.asarray(values != -1)
 
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """None: what is no category is refused."""

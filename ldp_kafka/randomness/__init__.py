@@ -21,7 +21,7 @@ from ldp_kafka.randomness.fresh import System
 from ldp_kafka.randomness.ids import Digests, Ids, take16
 from ldp_kafka.randomness.prf import KEY_BYTES, is_patterned
 from ldp_kafka.randomness.repeatable import Bound, Keyed, Seeded
-from ldp_kafka.randomness.source import Randomness, use_of
+from ldp_kafka.randomness.source import Randomness, check_source, use_of
 
 __all__ = [
     "KEY_BYTES",
@@ -32,6 +32,7 @@ __all__ = [
     "Randomness",
     "Seeded",
     "System",
+    "check_source",
     "is_patterned",
     "keyed",
     "seeded",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.randomness.ids import Digests, Ids
 
-__all__ = ["Randomness", "use_of"]
+__all__ = ["Randomness", "check_source", "use_of"]
 
 
 class Randomness(Protocol):
@@ -49,6 +49,28 @@ class Randomness(Protocol):
         """Uniform words, shape (n, k): those of rows ``first`` to ``first + n``, so that large
         batches can be drawn in pieces that fit the cache.
         """
+
+
+def check_source(given: Any) -> Randomness:
+    """TypeError unless it is a source of words, which says what the three there are good for.
+
+    Examples
+    --------
+    >>> check_source(7)
+    Traceback (most recent call last):
+    TypeError: randomness must be lk.randomness.system() (private), keyed(key) (private, and the \
+same after a replay) or seeded(n) (not private: for tests and evaluation), and not an int
+    """
+    if hasattr(given, "within"):
+        source: Randomness = given
+        return source
+    kind = type(given)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    raise TypeError(
+        "randomness must be lk.randomness.system() (private), keyed(key) (private, and the same"
+        " after a replay) or seeded(n) (not private: for tests and evaluation), and not"
+        f" {'an' if name[0] in 'aeiou' else 'a'} {name}"
+    )
 
 
 def use_of(*parts: Any) -> bytes:

@@ -14,6 +14,7 @@ import ldp_kafka.named
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, AdaPub, DelayMethod, Method
 from ldp_kafka.methods.delay.windows import SETTINGS
+from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.protocols.processing import SMOOTHING
 from ldp_kafka.methods.split import INNER
@@ -48,32 +49,9 @@ def literal(words: Any) -> str:
     return f"Literal[{json.dumps(list(words))[1:-1]}]"
 
 
-def signatures(kind: Callable[..., Any]) -> Iterator[inspect.Signature]:
-    """That of a function; of a class those of all constructors that ``**parameters`` reach, the
-    class's own first.
-    """
-    if not isinstance(kind, type):
-        yield inspect.signature(kind)
-        return
-    for parent in kind.__mro__:
-        if "__init__" not in parent.__dict__:
-            continue
-        signature = inspect.signature(parent.__init__)
-        yield signature
-        every = signature.parameters.values()
-        if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in every):
-            return
-
-
 def parameters(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """What it takes by name: parents' parameters first, those without a default before all."""
-    found: dict[str, inspect.Parameter] = {}
-    for signature in reversed(list(signatures(kind))):
-        found |= {
-            name: each
-            for name, each in signature.parameters.items()
-            if name != "self" and each.kind is not inspect.Parameter.VAR_KEYWORD
-        }
+    found = parameters_of(kind)
     if isinstance(kind, type) and issubclass(kind, Method):
         found = of_values(kind, found)
     return dict(sorted(found.items(), key=lambda item: optional(*item)))

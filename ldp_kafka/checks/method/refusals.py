@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf, nan
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.checks.failure import refused, require
 from ldp_kafka.checks.method.trial import MethodTrial
@@ -47,12 +49,13 @@ def values_are_checked(trial: MethodTrial) -> None:
     """
     method = trial.real()
     if method.kind == "categorical":
-        for bad in (-LOUD, -1, method.categories, LOUD):
+        for bad in (-LOUD, method.categories, LOUD):
             refused(
                 partial(method.release, np.array([0, bad]), seeded(1)),
                 "a number that is no category",
                 hidden=[str(LOUD)],
             )
+        unbound(method, np.array([0, -1]))
         refused(
             lambda: method.release(np.array([0.0, 1.0]), seeded(1)),
             "categories that are not whole numbers",
@@ -72,9 +75,15 @@ def values_are_checked(trial: MethodTrial) -> None:
         ),
         "values outside the domain must be clamped to it",
     )
-    for bad in (nan, inf, -inf):
+    for bad in (inf, -inf):
         refused(
             partial(method.release, np.resize([inside, bad], 2 * many).reshape(shape), seeded(1)),
             "a value that is not finite",
             hidden=[str(inside)[:8]],
         )
+    unbound(method, np.resize([inside, nan], 2 * many).reshape(shape))
+
+
+def unbound(method: Any, values: NDArray[Any]) -> None:
+    """What stands for no value is refused where a value must be."""
+    refused(partial(method.bound, values), "no value where there must be one")

@@ -20,7 +20,7 @@ __all__ = ["noise_is_its_own", "noise_is_keyed", "release_is_step", "users_are_a
 
 def release_is_step(trial: MethodTrial) -> None:
     """`release` equals one record at a time, one user at a time, and a shared state whose users
-    come in another order.
+    come in another order, or without a value in some slots.
     """
     method, streams = trial.real(), trial.streams(6, 12)
     ids = [f"user-{i}" for i in range(len(streams))]
@@ -51,6 +51,18 @@ def release_is_step(trial: MethodTrial) -> None:
         order = np.roll(np.arange(len(ids)), t)[:: 1 if t % 2 else -1]
         mixed[order, t] = _stepped(method, state, order, 3 + t, streams[order, t], source=source)
     require(_same(method, whole, mixed), "the order of users in a batch must not matter")
+    none = -1 if method.kind == "categorical" else np.nan
+    there = np.random.default_rng(6).random(streams.shape[:2]) < 0.7
+    gaps, source = streams.copy(), keyed(KEY)
+    gaps[~there] = none
+    state, silent = method.state(source.digests(ids)), np.full_like(whole, none)
+    for t in range(streams.shape[1]):
+        at = np.flatnonzero(there[:, t])
+        silent[at, t] = _stepped(method, state, at, 3 + t, streams[at, t], source=source)
+    require(
+        _same(method, method.release(gaps, keyed(KEY), users=ids, first_slot=3), silent),
+        "a slot without a value must be released as if the user had not been stepped in it",
+    )
 
 
 def users_are_apart(trial: MethodTrial) -> None:

@@ -241,9 +241,7 @@ class Protocol(Decider):
 
     def _coded(self, column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """One slot's values (n,) as integers, 0 where there is none, and whether there is one."""
-        present: NDArray[np.bool_] = (
-            ~np.isnan(column) if isinstance(self.values, Numbers) else column >= 0
-        )
+        present = self.values.present(column)
         return self.values.bound(column if present.all() else np.where(present, column, 0)), present
 
 
