@@ -29,7 +29,7 @@ class Direct(PerSlot):
 
     Examples
     --------
-    >>> import ldp_kafka as lk
+    >>> import numpy as np, ldp_kafka as lk
     >>> m = lk.method("sw_direct", epsilon=30.0, window=3, domain=(0.0, 10.0))
     >>> m.release(np.array([1.0, 5.0, 9.0]), lk.randomness.seeded(7)).round(2).tolist()
     [1.0, 5.0, 8.98]
@@ -57,7 +57,7 @@ class PiecewiseDirect(Direct):
 
     Examples
     --------
-    >>> import ldp_kafka as lk
+    >>> import numpy as np, ldp_kafka as lk
     >>> m = lk.method("pm_direct", epsilon=30.0, window=3, domain=(0.0, 10.0))
     >>> stream = np.array([1.0, 5.0, 9.0])
     >>> bool(np.abs(m.release(stream, lk.randomness.seeded(7)) - stream).max() < 1)
