@@ -24,11 +24,8 @@ class Distribution(CrowdStatistic):
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> from ldp_kafka.methods.runnable import runnable
-    >>> mechanism = lk.MECHANISMS["square_wave"]
-    >>> method = runnable("lbu", "numeric").make(
-    ...     epsilon=8.0, window=1, domain=(0.0, 10.0), bins=4, mechanism=mechanism
-    ... )
+    >>> lbu = lk.protocol("lbu", epsilon=8.0, window=1, domain=(0.0, 10.0), bins=4)
+    >>> method = lbu.responder()
     >>> shares = Distribution(method)
     >>> values = np.linspace(0.0, 0.5, 2000)
     >>> reports = method.mechanism.perturb(values, lk.randomness.seeded(7))

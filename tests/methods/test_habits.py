@@ -1,0 +1,72 @@
+"""What people bring along from other libraries is taken, or refused with what is meant here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from tests.keys import KEY
+from tests.specimens import METHODS, UNIT
+
+LATE = ("etm", "sppa", "swp")  # report values some slots later
+SOURCES = "randomness must be lk.randomness.system"
+
+
+@pytest.mark.parametrize("given", [7, None, np.random.default_rng(7), np.random.RandomState(7)])
+def test_what_is_no_source_of_noise(given):
+    stream = np.zeros(4)
+    mean = lk.protocol("lpa", epsilon=1.0, window=2, **UNIT)
+    for call in (
+        lambda: lk.mechanism("grr", epsilon=1.0, categories=3).perturb(np.zeros(2, int), given),
+        lambda: lk.mechanism("laplace", epsilon=1.0, **UNIT).perturb(stream, given),
+        lambda: lk.method("capp", epsilon=1.0, window=2, **UNIT).release(stream, given),
+        lambda: lk.method("naive", epsilon=1.0, delay=2, **UNIT).release(stream, given),
+        lambda: mean.run(stream[None], given),
+    ):
+        with pytest.raises(TypeError, match=SOURCES):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "given", "meant"),
+    [
+        (lk.mechanism, "grr", {"eps": 1.0}, "grr takes no eps (did you mean epsilon?)"),
+        (lk.mechanism, "adaptive", {"k": 3}, "no k (did you mean categories?)"),
+        (lk.mechanism, "laplace", {"bounds": (0, 1)}, "no bounds (did you mean domain?)"),
+        (lk.method, "capp", {"w": 3}, "no w (did you mean window?)"),
+        (lk.method, "sampling", {"segmet": 3}, "no segmet (did you mean segment?)"),
+        (lk.method, "naive", {"k": 3}, "naive takes no k; it takes calibration, contribution,"),
+        (lk.method, "naive", {"random_state": 3}, "since each call is given its noise"),
+        (lk.protocol, "lpa", {"seed": 3}, "since each call is given its noise"),
+    ],
+)
+def test_what_is_no_parameter(make, name, given, meant):
+    with pytest.raises(TypeError) as caught:
+        make(name, epsilon=1.0, **given)
+    assert meant in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - set(LATE)))
+def test_a_slot_without_a_value_is_silence(name):
+    """Of a user; what others release stays as it is."""
+    shape, rng = METHODS[name], np.random.default_rng(3)
+    made = lk.method(name, epsilon=8.0, **shape)
+    values = rng.random((4, 12, *[made.dimension] * bool(made.dimension))) / 4
+    if made.kind == "categorical":
+        values = rng.integers(0, 3, (4, 12))
+    gaps = values.copy()
+    gaps[1, 2:5] = -1 if made.kind == "categorical" else np.nan
+    key, ids = lk.randomness.keyed(KEY), ["a", "b", "c", "d"]
+    full, released = (made.release(each, key, users=ids, first_slot=0) for each in (values, gaps))
+    others = [0, 2, 3]
+    assert np.array_equal(full[others], released[others], equal_nan=full.dtype.kind == "f")
+    silent = released[1, 2:5]
+    if not (made.holds or getattr(made, "fills", False)):
+        assert (np.isnan(silent) if silent.dtype.kind == "f" else silent == -1).all()
+
+
+def test_a_vector_of_which_a_part_is_missing_is_none():
+    made = lk.method("budget_split", epsilon=8.0, window=2, dimension=2, **UNIT)
+    with pytest.raises(ValueError, match="finite"):
+        made.release(np.array([[0.5, np.nan]]), lk.randomness.seeded(1))
