@@ -81,6 +81,7 @@ __all__ = [
     "protocol",
     "randomness",
     "releases",
+    "run",
 ]
 
 
@@ -165,6 +166,59 @@ def releases(
     from ldp_kafka.runtime.releases.reading import read_releases
 
     return read_releases(topology, since=since, follow=follow, statistic=statistic, login=login)
+
+
+def run(
+    topology: Topology | str | PathLike[str],
+    frame: Any,
+    *,
+    user: str | None = None,
+    value: str | None = None,
+    time: str | None = None,
+    key: bytes | None = None,
+    deployment: str = "",
+) -> Any:
+    """A topology over a table in memory, without Kafka: its releases as a `pyarrow.Table` of flat
+    rows, one a number, as `releases(...).table()` has them. With the key and the deployment of the
+    topology's edge they are those that a replay of the table releases, byte for byte. Needs the
+    extra ``kafka``.
+
+    Parameters
+    ----------
+    topology : or its file
+    frame : one event a row: a data frame of pandas or polars, a `pyarrow.Table`, or a dict of
+        columns; sorted by nothing. Rows without a user, a value or a time are left out
+    user, value, time : names of the columns; default: those that the topology's own paths name.
+        Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601 text
+    key : 32 random bytes, private: with it, noise is repeated; default: fresh ones
+    deployment : what tells one deployment of the topology from another under one key
+
+    Raises
+    ------
+    errors.ConfigurationError : the frame is no table, lacks a column, or a row of it cannot be
+        read; values are vectors; the topology reads devices, or a topic that a relay re-keys
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> from ldp_kafka.topology import loads
+    >>> topology = loads('''
+    ... topology: meters
+    ... input: {slot: 1h, user: $.meter, value: $.kwh, time: $.ts}
+    ... privacy: {method: sw_direct, epsilon: 8.0, window: 2, domain: [0, 10]}
+    ... output: {statistics: [mean]}
+    ... ''')
+    >>> hour = [1_700_002_800] * 200 + [1_700_006_400] * 200
+    >>> events = {"meter": [f"m{n % 200}" for n in range(400)], "kwh": [3.0] * 400, "ts": hour}
+    >>> found = lk.run(topology, events)
+    >>> found.num_rows, max(abs(mean - 3) for mean in found["value"].to_pylist()) < 1
+    (2, True)
+    """
+    from ldp_kafka.runtime.frame import over_frame
+
+    return over_frame(
+        topology, frame, user=user, value=value, time=time, key=key, deployment=deployment
+    )
 
 
 if not TYPE_CHECKING:  # to a type checker it would say that there is every name

@@ -51,7 +51,7 @@ recovery
 brokers
 kafka
 worker tools device replay releases sample
-demo status coverage
+demo frame status coverage
 """
 RANK, RUNTIME_RANK = (
     {room: rank for rank, rooms in enumerate(text.strip().split("\n")) for room in rooms.split()}
