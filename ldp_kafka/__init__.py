@@ -20,7 +20,7 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
-from ldp_kafka.methods import METHODS, DelayMethod, Method
+from ldp_kafka.methods import METHODS, DelayMethod, Method, SlotMethod
 from ldp_kafka.methods.delay import choose_delay
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.named import mechanism, method, protocol
@@ -67,6 +67,7 @@ __all__ = [
     "Release",
     "Report",
     "Request",
+    "SlotMethod",
     "Sums",
     "Tick",
     "__version__",

@@ -40,12 +40,12 @@ QUESTIONS: dict[str, tuple[tuple[str, type], ...]] = {
         ("Windows that may be late", lk.DelayMethod),
         ("Vectors", Split),
         ("One report for a segment", Segmented),
-        ("Every slot of a window", lk.Method),
+        ("Every slot of a window", lk.SlotMethod),
     )
 }
 """Of a registry, the base class that answers each; the first that fits decides."""
 COVERAGE = Path(__file__).with_name("coverage.jsonl")
-KINDS: tuple[type, ...] = (lk.Method, lk.DelayMethod, lk.Protocol)
+KINDS: tuple[type, ...] = (lk.SlotMethod, lk.DelayMethod, lk.Protocol)
 # what a name's page has of its class: members are those of the base class, which has a page
 ALONE = "    options: {members: false, inherited_members: false, show_bases: false}\n"
 

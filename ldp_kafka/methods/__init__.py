@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.absorption import BudgetAbsorption
+from ldp_kafka.methods.base import SlotMethod
 from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
@@ -77,6 +78,7 @@ __all__ = [
     "SegmentedClippedAccumulatedPerturbation",
     "SegmentedIterativePerturbation",
     "SingleWindow",
+    "SlotMethod",
     "Threshold",
     "ThresholdPerturbation",
     "Truncate",

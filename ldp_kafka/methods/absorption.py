@@ -27,7 +27,7 @@ class BudgetAbsorption(SlotMethod):
 
     Parameters
     ----------
-    epsilon, domain, calibration, mechanism : see `Method`
+    epsilon, domain, calibration, mechanism : see `SlotMethod`
     window : slots, 1..1024
 
     Notes

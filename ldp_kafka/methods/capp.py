@@ -21,7 +21,7 @@ class ClippedAccumulatedPerturbation(AccumulatedPerturbation):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     block : slots after which D starts at zero again, at absolute multiples of ``block``;
         ``published`` never resets
 

@@ -19,7 +19,7 @@ class Direct(PerSlot):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
 
     Notes
     -----
@@ -47,7 +47,7 @@ class PiecewiseDirect(Direct):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
 
     Notes
     -----

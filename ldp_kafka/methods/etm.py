@@ -25,8 +25,8 @@ class Threshold(Timed):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`; the mechanism perturbs the place
-        of a value among k (one for categories: ``grr``)
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`; the mechanism perturbs the
+        place of a value among k (one for categories: ``grr``)
     delay : slots that a release may come after its own, 1..255 (``published``: from 2); default:
         window - 1, within 2..255
     threshold : empty slots, 2..delay, at which ``published`` fills the present slot first; default:

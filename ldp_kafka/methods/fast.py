@@ -32,7 +32,7 @@ class Fast(Sampled):
     drift : how far a stream moves in a slot, as a standard deviation in lengths of the domain,
         2**-14..1: the filter's idea of it
     interval : slots between samples; default: chosen by the controller as the stream moves
-    domain, calibration, mechanism : see `Method`; both calibrations are the same
+    domain, calibration, mechanism : see `SlotMethod`; both calibrations are the same
 
     Notes
     -----

@@ -239,7 +239,7 @@ class IterativePerturbation(Feedback):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
 
     Notes
     -----
@@ -297,7 +297,7 @@ class AccumulatedPerturbation(Feedback):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     block : slots after which D starts at zero again, at absolute multiples of ``block``;
         ``published`` never resets
 

@@ -23,7 +23,7 @@ class GaussianDirect(GaussianStream):
         The guarantee states what the horizon loses in all
     sigma : standard deviation of one report's noise, a share of the domain's length, instead of
         ``horizon``: reports then end when epsilon and delta are used up
-    domain, calibration, mechanism : see `Method`; both calibrations are the same
+    domain, calibration, mechanism : see `SlotMethod`; both calibrations are the same
 
     Notes
     -----

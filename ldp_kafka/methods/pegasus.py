@@ -34,7 +34,7 @@ class PegasusLocal(PerSlot):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     block : slots after which a group has to end, at absolute multiples of ``block``, 1..256;
         default: `default_block`
     theta : deviation sum |x - mean| at which a group ends, in lengths of the domain, above 0;

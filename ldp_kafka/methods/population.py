@@ -18,7 +18,7 @@ class PopulationUniform(SlotMethod):
 
     Parameters
     ----------
-    epsilon, window, categories, calibration, mechanism : see `Method`
+    epsilon, window, categories, calibration, mechanism : see `SlotMethod`
 
     Notes
     -----

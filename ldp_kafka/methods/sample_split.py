@@ -21,7 +21,7 @@ class SampleSplit(Split):
 
     Parameters
     ----------
-    epsilon, window, calibration, mechanism : see `Method`
+    epsilon, window, calibration, mechanism : see `SlotMethod`
     dimension : d, coordinates of a vector, 1..1024
     domain : (lo, hi) of every coordinate; values outside are clamped to it
     inner : the method of one coordinate: app, capp, ipp or sw_direct

@@ -220,7 +220,7 @@ class Sampling(Segmented, Direct):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     segment : slots in a segment, 1..65536; default: about a third of the window
     position : report the value of this slot of a segment in place of the mean
 
@@ -251,7 +251,7 @@ class SegmentedIterativePerturbation(Segmented, IterativePerturbation):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     segment, position : see `Sampling`
 
     Notes
@@ -275,7 +275,7 @@ class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     segment, position : see `Sampling`
     block : reports after which the deviation starts at zero again, at absolute multiples of
         ``block`` segments; ``published`` never resets
@@ -315,7 +315,7 @@ class SegmentedClippedAccumulatedPerturbation(
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     segment, position, block : see `SegmentedAccumulatedPerturbation`
 
     Notes

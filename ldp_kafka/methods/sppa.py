@@ -28,7 +28,7 @@ class SingleWindow(Timed):
 
     Parameters
     ----------
-    epsilon, domain, calibration, mechanism : see `Method`; the mechanism perturbs the period
+    epsilon, domain, calibration, mechanism : see `SlotMethod`; the mechanism perturbs the period
     window : slots in the privacy window and reports of a segment, 1..254
     tau : length of the range of sampling periods that are not told apart, in slots, [1/1024, 2]; a
         multiple of 1/1024 is taken

@@ -33,7 +33,7 @@ class ThresholdPerturbation(SlotMethod):
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`; ``mechanism`` is that of the
+    epsilon, window, domain, calibration, mechanism : see `SlotMethod`; ``mechanism`` is that of the
         second phase
     first : reports of the first phase, 1..65536; default: two windows, at most 64
     scout : mechanism of the first phase, a factory; default: Square Wave

@@ -24,7 +24,6 @@ from ldp_kafka.randomness import Digests, Randomness, use_of
 __all__ = ["Responder", "statistics_of"]
 
 KEPT = 1024  # forms that are kept, one a budget
-
 EVERY = slice(None)  # of the rows: no copy of them
 LAST = 2**61  # slots lie before it: their differences fit into 64 bits
 
@@ -145,6 +144,8 @@ class Responder(Method):
         rows, randomness = batch.rows, batch.randomness
         if not self.valid(request):
             return self._nothing(rows, request.cost, REFUSED)
+        if request.slot != batch.slot:
+            raise ValueError("a batch must be of the slot that is asked for")
         known = state.columns["met"][rows] != NEVER
         fresh = known.copy()
         fresh[known] = self.fresh(state, rows[known], request.slot)
