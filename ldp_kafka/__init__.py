@@ -191,7 +191,9 @@ def run(
         columns; sorted by nothing. Rows without a user, a value or a time are left out
     user, value, time : names of the columns; default: those that the topology's own paths name.
         Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601 text
-    key : 32 random bytes, private: with it, noise is repeated; default: fresh ones
+    key : 32 random bytes, private: with it, noise is repeated, so that it serves one table; of
+        other values of the same users and slots anybody could tell which are equal; default: fresh
+        ones
     deployment : what tells one deployment of the topology from another under one key
 
     Raises
