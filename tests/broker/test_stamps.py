@@ -12,6 +12,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.runtime.kafka import admin, setup
 from ldp_kafka.topology import load
 from ldp_kafka.topology.stamps import Stamps
+from tests.broker.watching import until
 
 DAY = 86_400_000
 TYPE = "message.timestamp.type"
@@ -46,6 +47,14 @@ def configured(servers, topic, **settings):
         client = AdminClient(config)
         [done] = client.incremental_alter_configs([resource]).values()
         done.result(20)
+        until(lambda: kept(client, topic, settings), 20)  # a broker takes it in a moment later
+
+
+def kept(client, topic, settings):
+    """Whether the broker says that a topic has these settings."""
+    [asked] = client.describe_configs([ConfigResource("topic", topic)]).values()
+    found = asked.result(20)
+    return all(found[name.replace("_", ".")].value == value for name, value in settings.items())
 
 
 def stamped_at(servers, topic, ahead_ms):
