@@ -15,6 +15,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
+from ldp_kafka.normal_form import nfc
 
 __all__ = ["mechanism", "method", "protocol"]
 
@@ -26,12 +27,22 @@ def mechanism(name: str, **parameters: Any) -> Any:
     only the run knows it: ``make: Callable[..., Any] = mechanism``, then ``make(name, ...)``. The
     same holds for `method` and `protocol`.
 
+    ``categories`` is their number, or a list of their names: values are given by name then, and
+    reports and estimates have the order of the names. The same holds for `method` and `protocol`.
+
     Examples
     --------
     >>> mechanism("grr", epsilon=1.0, categories=2).certificate().epsilon_effective <= 1.0
     True
+    >>> from ldp_kafka.randomness import seeded
+    >>> mechanism("grr", epsilon=40.0, categories=["gas", "sun"]).perturb(["sun"], seeded(1))
+    array([1])
     """
-    return _made(_known(MECHANISMS, name, "mechanism"), name, parameters)
+    plain, names = _named(parameters)
+    made = _made(_known(MECHANISMS, name, "mechanism"), name, plain)
+    if names is not None:
+        made.names = names
+    return made
 
 
 def method(
@@ -51,16 +62,16 @@ def method(
     >>> method("naive", epsilon=1.0, delay=10, domain=(0.0, 1.0)).guarantee.level
     'event'
     """
-    kind = _known(METHODS, name, "method")
+    kind, (plain, names) = _known(METHODS, name, "method"), _named(parameters)
     if kind.own_noise:
         if mechanism is not None:
             raise ConfigurationError(f"{name} takes no mechanism: it adds noise to sums")
-        own: Method = _made(kind, name, parameters)
+        own: Method = _made(kind, name, plain)
         return own
     chosen = kind.default_mechanism if mechanism is None else mechanism
     found = _known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen
-    made: Method = _made(kind, name, {"mechanism": found, **parameters})
-    return made
+    made: Method = _made(kind, name, {"mechanism": found, **plain})
+    return _with_names(made, names)
 
 
 def protocol(
@@ -88,8 +99,9 @@ def protocol(
         default = "adaptive"
     chosen = default if oracle is None else oracle
     found = _known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen
-    made: Protocol = _made(kind, name, {"oracle": found, **parameters})
-    return made
+    plain, names = _named(parameters)
+    made: Protocol = _made(kind, name, {"oracle": found, **plain})
+    return _with_names(made, names)
 
 
 def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
@@ -113,6 +125,25 @@ ELSEWHERE = {
 }
 """What other libraries and papers call a parameter."""
 SEEDS = {"key", "random_state", "randomness", "rng", "seed"}
+
+
+def _named(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...] | None]:
+    """The parameters with the number of categories, and their names, where they are given so."""
+    names = given.get("categories")
+    if not isinstance(names, list | tuple):
+        return given, None
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError("categories must be a whole number, or a list of names")
+    if len({nfc(each) for each in names}) != len(names):
+        raise ConfigurationError("categories must name each of them once")
+    return {**given, "categories": len(names)}, tuple(names)
+
+
+def _with_names(made: Any, names: tuple[str, ...] | None) -> Any:
+    """The same, whose values may be given by name."""
+    if names is not None:
+        made.values.names = names
+    return made
 
 
 def _made(kind: Callable[..., Any], name: str, given: dict[str, Any]) -> Any:

@@ -30,7 +30,7 @@ def mechanism(
     name: Literal["adaptive"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
     minimize: Literal["variance", "bytes"] = "variance",
 ) -> (
     mechanisms.GeneralizedRandomizedResponse
@@ -69,14 +69,14 @@ def mechanism(
     name: Literal["grr"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
 ) -> mechanisms.GeneralizedRandomizedResponse: ...
 @overload
 def mechanism(
     name: Literal["hadamard"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
 ) -> mechanisms.Hadamard: ...
 @overload
 def mechanism(
@@ -99,7 +99,7 @@ def mechanism(
     name: Literal["olh"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
     prime: int | None = None,
 ) -> mechanisms.OptimalLocalHashing: ...
 @overload
@@ -107,7 +107,7 @@ def mechanism(
     name: Literal["oue"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
 ) -> mechanisms.OptimizedUnaryEncoding: ...
 @overload
 def mechanism(
@@ -130,14 +130,14 @@ def mechanism(
     name: Literal["subset_selection"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
 ) -> mechanisms.SubsetSelection: ...
 @overload
 def mechanism(
     name: Literal["sue"],
     *,
     epsilon: float,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
 ) -> mechanisms.SymmetricUnaryEncoding: ...
 @overload
 def method(
@@ -425,7 +425,7 @@ def method(
     *,
     epsilon: float,
     window: int,
-    categories: int,
+    categories: int | list[str] | tuple[str, ...],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.PopulationUniform: ...
@@ -602,7 +602,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,
@@ -616,7 +616,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,
@@ -630,7 +630,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,
@@ -644,7 +644,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,
@@ -658,7 +658,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,
@@ -672,7 +672,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,
@@ -686,7 +686,7 @@ def protocol(
     epsilon: float,
     window: int,
     oracle: MechanismName | Callable[..., Any] | None = None,
-    categories: int | None = None,
+    categories: int | list[str] | tuple[str, ...] | None = None,
     domain: tuple[float, float] | None = None,
     bins: int | None = None,
     norm_sub: bool = False,

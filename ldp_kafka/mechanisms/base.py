@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.normal_form import nfc
 from ldp_kafka.randomness import Randomness, check_source, use_of
 
 __all__ = [
@@ -423,6 +424,35 @@ def as_array(values: Any, kinds: str, message: str) -> NDArray[Any]:
     if given is None or given.dtype.kind not in kinds:
         raise TypeError(message)
     return given
+
+
+def coded(values: Any, names: Sequence[str] | None) -> Any:
+    """Names of categories, of any shape, as their numbers: -1 for None and NaN, as pandas has them
+    where there is none; what is no text as it is. ValueError, which shows none of them, for a name
+    that is not among ``names``.
+
+    Examples
+    --------
+    >>> coded(["sun", None, "gas"], ("gas", "sun")).tolist()
+    [1, -1, 0]
+    """
+    if names is None:
+        return values
+    given = np.asarray(values)
+    if given.dtype.kind not in "UOT":
+        return given
+    numbers = {nfc(name): at for at, name in enumerate(names)}
+    found = [
+        numbers.get(nfc(each), len(numbers))
+        if isinstance(each, str)
+        else -1
+        if each is None or each != each  # noqa: PLR0124 - NaN, of whatever type
+        else len(numbers)
+        for each in given.ravel().tolist()
+    ]
+    if max(found, default=0) == len(numbers):
+        raise ValueError("values must be names of categories, as they were given")
+    return np.array(found, np.int64).reshape(given.shape)
 
 
 def check_codes(values: Any, categories: int) -> NDArray[np.int64]:

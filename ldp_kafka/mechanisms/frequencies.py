@@ -16,6 +16,7 @@ from ldp_kafka.mechanisms.base import (
     Estimate,
     Law,
     check_codes,
+    coded,
     in_chunks,
     own,
 )
@@ -108,6 +109,8 @@ class FrequencyOracle(ABC):
     epsilon: float
     categories: int
     scale: int = 1  # one step of the reports
+    names: tuple[str, ...] | None = None
+    """Of the categories, where values are given by name."""
     width: int = 0
     """Bytes of a report of packed bits; 0: it is a number."""
 
@@ -151,8 +154,9 @@ class FrequencyOracle(ABC):
         return CHUNK
 
     def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[Any]:
-        """Reports (n,), or (n, width) of packed bits, for true categories (n,). TypeError unless
-        integers, ValueError outside 0..categories - 1 (the value is not shown).
+        """Reports (n,), or (n, width) of packed bits, for true categories (n,), numbers or
+        ``names``. TypeError unless integers, ValueError outside 0..categories - 1 (the value is not
+        shown).
         """
         return in_chunks(self._perturb, self._checked(values), own(self, randomness), self._rows)
 
@@ -177,7 +181,7 @@ class FrequencyOracle(ABC):
         return self._affine.variance(frequency)
 
     def _checked(self, values: Any) -> NDArray[np.int64]:
-        return check_codes(values, self.categories)
+        return check_codes(coded(values, self.names), self.categories)
 
 
 @lru_cache(maxsize=8, typed=True)  # two laws of the same numbers are equal tuples

@@ -113,7 +113,7 @@ class Method(Estimates, ABC):
         ----------
         streams : (T,) or (users, T), one value a slot, NaN (or -1 for categories) where there is
             none: then the user is silent; (T, dimension) or (users, T, dimension) of vectors, where
-            a vector of NaN alone is none
+            a vector of NaN alone is none. Categories may be given by name, where they have names
         users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
             elsewhere: row numbers
         first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
@@ -146,7 +146,7 @@ class Method(Estimates, ABC):
         >>> np.array_equal(whole, np.concatenate(parts))
         True
         """
-        streams = as_array(streams, "fiub", "streams must hold numbers")
+        streams = as_array(self.values.coded(streams), "fiub", "streams must hold numbers")
         if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
         table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)

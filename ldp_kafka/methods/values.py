@@ -17,6 +17,7 @@ from ldp_kafka.mechanisms.base import (
     check_codes,
     check_domain,
     check_numbers,
+    coded,
 )
 
 __all__ = ["FIXED", "VALUES", "Categories", "Numbers", "Values"]
@@ -44,6 +45,10 @@ class Values(ABC):
     @abstractmethod
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that a method works on: see `Method.bound`."""
+
+    def coded(self, values: Any) -> Any:
+        """Names of categories as their numbers; all else as it is."""
+        return values
 
     @abstractmethod
     def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -126,6 +131,9 @@ class Numbers(Values):
 class Categories(Values):
     """Category numbers, which are reported as such or as bits, one a category."""
 
+    names: tuple[str, ...] | None = None
+    """Of the categories, where values are given by name."""
+
     def __init__(
         self, name: str, domain: tuple[float, float] | None, categories: int | None
     ) -> None:
@@ -137,9 +145,12 @@ class Categories(Values):
     def unit(self) -> int:
         return self.categories
 
+    def coded(self, values: Any) -> Any:
+        return coded(values, self.names)
+
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Themselves."""
-        return check_codes(values, self.categories)
+        """Themselves, as numbers."""
+        return check_codes(self.coded(values), self.categories)
 
     def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """-1 stands for none."""

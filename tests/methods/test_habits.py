@@ -70,3 +70,75 @@ def test_a_vector_of_which_a_part_is_missing_is_none():
     made = lk.method("budget_split", epsilon=8.0, window=2, dimension=2, **UNIT)
     with pytest.raises(ValueError, match="finite"):
         made.release(np.array([[0.5, np.nan]]), lk.randomness.seeded(1))
+
+
+NAMES = ["gas", "oil", "sun"]
+
+
+@pytest.mark.parametrize(
+    "name", ["adaptive", "grr", "hadamard", "olh", "oue", "subset_selection", "sue"]
+)
+def test_categories_have_names(name):
+    """The same reports as of their numbers, in the order of the names."""
+    numbers = np.random.default_rng(1).integers(0, 3, 200)
+    texts = np.array(NAMES, object)[numbers]
+    plain, named = (lk.mechanism(name, epsilon=2.0, categories=each) for each in (3, NAMES))
+    source = lk.randomness.keyed(KEY).at
+    where = (lk.randomness.keyed(KEY).digests(map(str, range(200))), 3, 0, np.zeros((200, 0), int))
+    assert np.array_equal(
+        plain.perturb(numbers, source(*where)), named.perturb(texts, source(*where))
+    )
+    assert np.array_equal(
+        named.perturb(numbers, source(*where)), named.perturb(texts, source(*where))
+    )
+    assert named.categories == 3 and named.names == tuple(NAMES)
+
+
+def test_methods_and_protocols_take_names_too():
+    numbers = np.random.default_rng(1).integers(-1, 3, (50, 8))
+    texts = np.array([*NAMES, None], object)[numbers]
+    key, where = lk.randomness.keyed(KEY), {"users": range(50), "first_slot": 2}
+    plain, named = (lk.method("lpu", epsilon=2.0, window=2, categories=each) for each in (3, NAMES))
+    assert np.array_equal(plain.release(numbers, key, **where), named.release(texts, key, **where))
+    plain, named = (
+        lk.protocol("lpa", epsilon=2.0, window=2, categories=each) for each in (3, NAMES)
+    )
+    assert np.array_equal(
+        plain.run(numbers, key, **where).values, named.run(texts, key, **where).values
+    )
+
+
+@pytest.mark.parametrize(
+    ("categories", "error", "match"),
+    [
+        (["a", "a"], lk.ConfigurationError, "name each of them once"),
+        (["\u00e9", "e\u0301"], lk.ConfigurationError, "name each of them once"),
+        (["a", 1], TypeError, "a whole number, or a list of names"),
+        (["a"], lk.ConfigurationError, "between 2 and"),
+        ("ab", TypeError, "categories must be a whole number"),
+    ],
+)
+def test_what_are_no_names(categories, error, match):
+    for make in (
+        lambda: lk.mechanism("grr", epsilon=1.0, categories=categories),
+        lambda: lk.method("lpu", epsilon=1.0, window=2, categories=categories),
+        lambda: lk.protocol("lpa", epsilon=1.0, window=2, categories=categories),
+    ):
+        with pytest.raises(error, match=match):
+            make()
+
+
+@pytest.mark.parametrize("value", ["secret-word", ["secret-word"], 7.5])
+def test_what_is_no_name_is_not_shown(value):
+    values = np.array([value, "gas"], object)
+    for call in (
+        lambda: lk.mechanism("grr", epsilon=1.0, categories=NAMES).perturb(
+            values, lk.randomness.seeded(1)
+        ),
+        lambda: lk.method("lpu", epsilon=1.0, window=2, categories=NAMES).release(
+            values, lk.randomness.seeded(1)
+        ),
+    ):
+        with pytest.raises(ValueError, match="names of categories") as caught:
+            call()
+        assert "secret" not in str(caught.value) and "7.5" not in str(caught.value)

@@ -97,6 +97,8 @@ def typed(kind: Any, name: str, each: inspect.Parameter) -> str:
         words = words_of(kind, name)
         assert words is not None, f"{kind.__name__}: which words may {name} be?"
         of = of.replace("str", literal(words))
+    if name == "categories":  # or their names
+        of = of.replace("int", "int | list[str] | tuple[str, ...]")
     if each.default is inspect.Parameter.empty:
         return f"{name}: {of}"
     plain = each.default is None or isinstance(each.default, bool | int | float | str | tuple)

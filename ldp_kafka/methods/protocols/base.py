@@ -228,7 +228,8 @@ class Protocol(Decider):
             bad = bool(np.isinf(table).any())
             said = "values must be finite, or NaN where there is none"
         else:
-            table = as_array(streams, "iu", "streams must hold category numbers, integers")
+            numbers = self.values.coded(streams)
+            table = as_array(numbers, "iu", "streams must hold category numbers, integers")
             bad = table.size > 0 and not (
                 table.min() >= -1 and table.max() < self.values.categories
             )
