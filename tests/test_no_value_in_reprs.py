@@ -51,7 +51,7 @@ PUBLIC = {
     "a setting": """
         accounting: admission.Claim admission.Limit admission.Loss admission.Spender
             guarantee.Guarantee state.Field
-        methods: grid.Grid
+        methods: grid.Grid runnable.Runnable
         methods.delay: windows.Setting
         methods.protocols: history.Asked processing.Processing request.Request rules.Offer
             terms.Terms

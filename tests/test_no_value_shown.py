@@ -10,6 +10,7 @@ import logging
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from inspect import signature
 from io import StringIO
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BadRecord
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.segments import choose_segments
 from ldp_kafka.records import Event, Events, Ids, Report, Tick
 from ldp_kafka.runtime import local, roles
@@ -73,7 +75,18 @@ def leaks_of(made, good):
     for name in dir(kind):
         what = getattr(kind, name)
         if not name.startswith("_") and callable(what) and not isinstance(what, type):
-            yield from walk(getattr(made, name), good, DATA)
+            call = getattr(made, name)
+            step = "batch" in signature(call).parameters
+            yield from walk(of_a_batch(call) if step else call, good, DATA)
+
+
+def of_a_batch(step):
+    """A step whose batch is made of values of every type."""
+
+    def stepped(state, rows, slot, values, randomness, present):
+        return step(state, Batch(rows, slot, values, randomness, present))
+
+    return stepped
 
 
 def good_for(made):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.methods.runnable import runnable
+from ldp_kafka.methods.runnable import names, runnable
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.topology import loads
 from tests.broker.chaos.faults import FAULTS
@@ -60,12 +60,12 @@ def test_the_mechanism_that_each_method_takes_where_none_is_named():
     listed = words[words.index(start) + len(start) : words.index(end) + len(end)]
     said = {}
     for part in listed.split(";"):
-        mechanism, *names = re.findall(r"`(\w+)`", part)
-        for name in names:
+        mechanism, *methods = re.findall(r"`(\w+)`", part)
+        for name in methods:
             said.setdefault(name, set()).add(mechanism)
     found = {}
     for name in names():
-        for each in {runnable(name, kind) for kind in VALUES} - {None}:
-            if not each.own_noise:
+        for each in (runnable(name, kind) for kind in VALUES):
+            if each is not None and not each.own_noise:
                 found.setdefault(name, set()).add(each.default_mechanism)
     assert {name: each for name, each in found.items() if each != {"square_wave"}} == said

@@ -7,8 +7,7 @@ the guarantee is compared with the true loss and not with samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from ldp_kafka.checks.delay.guarantee import (
     guarantee_is_true,
@@ -34,36 +33,8 @@ from ldp_kafka.checks.delay.releases import (
     streams_are_apart,
 )
 from ldp_kafka.checks.delay.trial import DelayTrial
-from ldp_kafka.checks.failure import run_all
 
-__all__ = ["DELAY_CHECKS", "DelayTrial", "check_delay_method"]
-
-
-def check_delay_method(
-    make: Callable[[], Any],
-    *,
-    length: int = 5,
-    alphabet: Sequence[float] = (0.0, 0.5, 1.0),
-    draws: int | None = None,
-) -> None:
-    """Run every check of `DELAY_CHECKS`.
-
-    Parameters
-    ----------
-    make : a fresh method, each time it is called
-    length, alphabet, draws : see `DelayTrial`
-
-    Raises
-    ------
-    CheckFailure : with the names of all the checks that failed in ``checks``
-
-    Examples
-    --------
-    >>> import ldp_kafka as lk
-    >>> settings = {"epsilon": 1.0, "delay": 2, "domain": (0.0, 1.0)}
-    >>> check_delay_method(lambda: lk.method("naive", **settings), length=3)
-    """
-    run_all(DELAY_CHECKS, DelayTrial(make, length, alphabet, draws))
+__all__ = ["DELAY_CHECKS", "DelayTrial"]
 
 
 DELAY_CHECKS: dict[str, Callable[[DelayTrial], None]] = {

@@ -8,10 +8,8 @@ noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.method.guarantee import (
     guarantee_is_true,
     influence_is_true,
@@ -29,33 +27,7 @@ from ldp_kafka.checks.method.releases import (
 )
 from ldp_kafka.checks.method.trial import MethodTrial
 
-__all__ = ["METHOD_CHECKS", "MethodTrial", "check_method"]
-
-
-def check_method(
-    make: Callable[[Any], Any],
-    window: int,
-    *,
-    length: int = 5,
-    alphabet: Sequence[Any] | None = None,
-    draws: int | None = None,
-) -> None:
-    """Run every check of `METHOD_CHECKS`.
-
-    Parameters
-    ----------
-    make : mechanism factory -> a fresh method, its own parameters fixed
-    window : slots in its privacy window
-    length : slots of the streams that are enumerated: beyond the window, and beyond what the method
-        remembers
-    alphabet : values of those streams; default: the ends of the domain, or all categories (few)
-    draws : the most draws of one stream; default: one a slot
-
-    Raises
-    ------
-    CheckFailure : with the names of all the checks that failed in ``checks``
-    """
-    run_all(METHOD_CHECKS, MethodTrial(make, window, length, alphabet, draws))
+__all__ = ["METHOD_CHECKS", "MethodTrial"]
 
 
 METHOD_CHECKS: dict[str, Callable[[MethodTrial], None]] = {

@@ -65,8 +65,8 @@ class Selecting(Deal):
 def made(name, window, kind=None):
     """The responder of a protocol of two categories over tiny mechanisms."""
     protocol = lk.protocol(name, epsilon=EPSILON, window=window, categories=2, oracle="grr")
-    terms = replace(protocol.terms, oracle=Oracle(protocol.values, narrow))
-    return (kind or Responder)(terms)
+    protocol.terms = replace(protocol.terms, oracle=Oracle(protocol.values, narrow))
+    return (kind or Responder)(protocol)
 
 
 def play(responder, plan, slots, *, hashed=0, present=None, meeting=0):

@@ -30,17 +30,17 @@ LAG = 2
 class Unordered(Responder):
     """Answers every request, in any order and twice; ledgers with a lag bill all of them."""
 
-    ledger = Ledger
+    kind_of_ledger = Ledger
 
     def __init__(self, protocol):
         super().__init__(protocol)
         terms = self.terms
         if terms.population:
-            shared = self.ledger(terms.window, terms.budget, LAG)
+            shared = self.kind_of_ledger(terms.window, terms.budget, LAG)
             self.ledgers = Ledgers(shared, shared)
         else:
             reserved = Ledger(terms.window, terms.window * terms.first)
-            self.ledgers = Ledgers(reserved, self.ledger(terms.window, terms.second, LAG))
+            self.ledgers = Ledgers(reserved, self.kind_of_ledger(terms.window, terms.second, LAG))
 
     def fresh(self, state, rows, slot):
         return np.ones(len(rows), bool)
@@ -63,7 +63,7 @@ class _RunThatEnds(Ledger):
 class OnlyTheRunThatEnds(Unordered):
     """Bills a late answer where one run has room for it."""
 
-    ledger = _RunThatEnds
+    kind_of_ledger = _RunThatEnds
 
 
 class BilledOnce(Unordered):
