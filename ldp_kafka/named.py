@@ -7,7 +7,7 @@ name. ``poe stubs`` writes it from the classes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
@@ -18,6 +18,8 @@ from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.normal_form import nfc
 
 __all__ = ["mechanism", "method", "protocol"]
+
+Made = TypeVar("Made", Method, Protocol)
 
 
 def mechanism(name: str, **parameters: Any) -> Any:
@@ -139,7 +141,7 @@ def _named(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...] | Non
     return {**given, "categories": len(names)}, tuple(names)
 
 
-def _with_names(made: Any, names: tuple[str, ...] | None) -> Any:
+def _with_names(made: Made, names: tuple[str, ...] | None) -> Made:
     """The same, whose values may be given by name."""
     if names is not None:
         made.values.names = names

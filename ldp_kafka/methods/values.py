@@ -36,6 +36,8 @@ class Values(ABC):
     """Of numbers only: AttributeError for categories."""
     categories: int
     """Of categories only: AttributeError for numbers."""
+    names: tuple[str, ...] | None = None
+    """Of categories, where values are given by name."""
 
     @property
     @abstractmethod
@@ -130,9 +132,6 @@ class Numbers(Values):
 
 class Categories(Values):
     """Category numbers, which are reported as such or as bits, one a category."""
-
-    names: tuple[str, ...] | None = None
-    """Of the categories, where values are given by name."""
 
     def __init__(
         self, name: str, domain: tuple[float, float] | None, categories: int | None
