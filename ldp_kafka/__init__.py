@@ -181,8 +181,9 @@ def run(
 ) -> Any:
     """A topology over a table in memory, without Kafka: its releases as a `pyarrow.Table` of flat
     rows, one a number, as `releases(...).table()` has them. With the key and the deployment of the
-    topology's edge they are those that a replay of the table releases, byte for byte. Needs the
-    extra ``kafka``.
+    topology's edge they are those that a replay of the table releases, byte for byte. Each call
+    begins every user's life: what several calls release of one user adds up, and no budget file is
+    looked at. Needs the extra ``kafka``.
 
     Parameters
     ----------

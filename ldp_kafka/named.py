@@ -7,6 +7,7 @@ name. ``poe stubs`` writes it from the classes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, TypeVar
 
 from ldp_kafka.accounting.words import did_you_mean
@@ -15,6 +16,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
+from ldp_kafka.methods.protocols.oracle import ORACLES
 from ldp_kafka.normal_form import nfc
 
 __all__ = ["mechanism", "method", "protocol"]
@@ -43,6 +45,7 @@ def mechanism(name: str, **parameters: Any) -> Any:
     plain, names = _named(parameters)
     made = _made(_known(MECHANISMS, name, "mechanism"), name, plain)
     if names is not None:
+        made = copy(made)  # a factory may give one to several
         made.names = names
     return made
 
@@ -96,9 +99,9 @@ def protocol(
     (8, 3)
     """
     kind = _known(PROTOCOLS, name, "protocol")
-    default = "hybrid" if parameters.get("bins") is None else "square_wave"
-    if parameters.get("categories") is not None:
-        default = "adaptive"
+    default = ORACLES["numeric" if parameters.get("categories") is None else "categorical"]
+    if parameters.get("bins") is not None:
+        default = "square_wave"
     chosen = default if oracle is None else oracle
     found = _known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen
     plain, names = _named(parameters)
@@ -148,11 +151,25 @@ def _with_names(made: Made, names: tuple[str, ...] | None) -> Made:
     return made
 
 
+def own_parameters(kind: Callable[..., Any]) -> set[str]:
+    """The names that it takes; of a method without those that its parents have for other methods,
+    or other values.
+    """
+    found = set(parameters_of(kind) or ())
+    if isinstance(kind, type) and issubclass(kind, Method):
+        needed = "domain" if kind.kind == "numeric" else "categories"
+        found -= {"categories", "domain"} - (set() if kind.ball else {needed})
+        found -= {name for each in METHODS.values() for name in each.parameters} - {
+            *kind.parameters
+        }
+    return found
+
+
 def _made(kind: Callable[..., Any], name: str, given: dict[str, Any]) -> Any:
     """What is made of these parameters; TypeError for one that it does not take."""
-    taken = parameters_of(kind)
+    known, taken = parameters_of(kind), own_parameters(kind)
     for one in given:
-        if one in taken:
+        if known is None or one in known:
             continue
         meant = ELSEWHERE.get(one, "")
         why = f" (did you mean {meant}?)" if meant in taken else did_you_mean(one, taken)

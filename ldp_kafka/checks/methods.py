@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 from ldp_kafka.checks.delay import DELAY_CHECKS, DelayTrial
@@ -13,6 +13,11 @@ from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 __all__ = ["check_method"]
 
 ALPHABET = (0.0, 0.5, 1.0)
+BY_PLACE = (
+    Parameter.POSITIONAL_ONLY,
+    Parameter.POSITIONAL_OR_KEYWORD,
+    Parameter.VAR_POSITIONAL,
+)
 
 
 def check_method(
@@ -39,6 +44,7 @@ def check_method(
     Raises
     ------
     CheckFailure : with the names of all the checks that failed in ``checks``
+    TypeError : ``make`` takes no mechanism, and its method draws through one
 
     Examples
     --------
@@ -46,7 +52,9 @@ def check_method(
     >>> settings = {"epsilon": 1.0, "delay": 2, "domain": (0.0, 1.0)}
     >>> check_method(lambda: lk.method("naive", **settings), length=3)
     """
-    if signature(make).parameters:
+    if any(each.kind in BY_PLACE for each in signature(make).parameters.values()):
         run_all(METHOD_CHECKS, MethodTrial(make, window, length, alphabet, draws))
-    else:
-        run_all(DELAY_CHECKS, DelayTrial(make, length, alphabet or ALPHABET, draws))
+        return
+    if not (made := make()).own_noise:
+        raise TypeError(f"make must take a mechanism factory: {made.name} draws through one")
+    run_all(DELAY_CHECKS, DelayTrial(make, length, alphabet or ALPHABET, draws))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import fsum, inf, log, log1p, nan
@@ -428,8 +428,11 @@ def as_array(values: Any, kinds: str, message: str) -> NDArray[Any]:
 
 def coded(values: Any, names: Sequence[str] | None) -> Any:
     """Names of categories, of any shape, as their numbers: -1 for None and NaN, as pandas has them
-    where there is none; what is no text as it is. ValueError, which shows none of them, for a name
-    that is not among ``names``.
+    where there is none. Without ``names`` the values, as they are.
+
+    Raises
+    ------
+    ValueError : one is no name of these, or no text at all; none is shown
 
     Examples
     --------
@@ -438,21 +441,24 @@ def coded(values: Any, names: Sequence[str] | None) -> Any:
     """
     if names is None:
         return values
-    given = np.asarray(values)
-    if given.dtype.kind not in "UOT":
-        return given
     numbers = {nfc(name): at for at, name in enumerate(names)}
-    found = [
-        numbers.get(nfc(each), len(numbers))
-        if isinstance(each, str)
-        else -1
-        if each is None or each != each  # noqa: PLR0124 - NaN, of whatever type
-        else len(numbers)
-        for each in given.ravel().tolist()
-    ]
-    if max(found, default=0) == len(numbers):
+    found = None
+    try:  # a list of texts and NaN would become texts
+        given = values if isinstance(values, np.ndarray) else np.array(values, object)
+        found = [_code(each, numbers) for each in given.ravel().tolist()]
+    except Exception:  # noqa: BLE001, S110 - what objects raise may show them
+        pass
+    if found is None or None in found:
         raise ValueError("values must be names of categories, as they were given")
     return np.array(found, np.int64).reshape(given.shape)
+
+
+def _code(value: Any, numbers: Mapping[str, int]) -> int | None:
+    """Of one value; None where it is none."""
+    if isinstance(value, str):
+        return numbers.get(nfc(str.__str__(value)))
+    missing = value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124
+    return -1 if missing or type(value).__name__ in ("NAType", "NaTType") else None
 
 
 def check_codes(values: Any, categories: int) -> NDArray[np.int64]:

@@ -120,7 +120,10 @@ class SlotMethod(Method):
         return {"last": Field("i8", initial=NEVER), **self.ledger.fields}
 
     def step(self, state: State, batch: Batch) -> Step:
-        rows, slot, values, randomness, _ = batch
+        rows, slot, values, randomness, present = batch
+        if present is not None and not present.all():
+            at = np.flatnonzero(present)
+            return self.step(state, batch.part(at)).among(len(rows), at)
         values = as_array(values, "iu", "values must be those that `bound` gave")
         last = state.columns["last"]
         if not (last[rows] < slot).all():

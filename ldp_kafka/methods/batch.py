@@ -25,9 +25,7 @@ class Batch(NamedTuple):
     """
     randomness: Randomness
     present: NDArray[np.bool_] | None = None
-    """Which values there are, (n,) or (slots, n), for a method that users without one take part in;
-    None: all.
-    """
+    """Which values there are, (n,) or (slots, n); None: all."""
 
     def __repr__(self) -> str:
         return f"Batch({len(self.rows)} rows)"  # never a value

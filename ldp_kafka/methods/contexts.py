@@ -35,7 +35,7 @@ def contexts_of(
     >>> contexts_of([7, "m-1"], 3, 2, system())
     (['7', 'm-1'], 3)
     """
-    if (users is None or first_slot is None) and check_source(randomness).repeats:
+    if check_source(randomness).repeats and (users is None or first_slot is None):
         raise ValueError(
             "keyed noise is bound to users and slots: give users= and first_slot=. With the row"
             " numbers and slot 0 of a second release it would be drawn again, and equal reports"

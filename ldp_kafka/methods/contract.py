@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import NEVER, Account, Field, State
+from ldp_kafka.accounting import Account, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import carried_on, contexts_of
 from ldp_kafka.methods.estimates import Estimates
-from ldp_kafka.methods.step import SENT, SILENT, Step
+from ldp_kafka.methods.step import SENT, Step
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Method", "check_slots"]
@@ -80,7 +80,7 @@ class Method(Estimates, ABC):
     @abstractmethod
     def step(self, state: State, batch: Batch) -> Step:
         """Reports of a batch of users, of `hop` slots that are later than any that they had.
-        Updates their rows in place.
+        Updates their rows in place. Users without a value are silent.
 
         Raises
         ------
@@ -153,18 +153,21 @@ class Method(Estimates, ABC):
         known = self.values.present(table)
         if self.dimension:
             known = np.asarray(known.any(axis=2))
-        filled = np.where(known[..., None] if self.dimension else known, table, 0)
+        if not known.all():
+            table = np.where(known[..., None] if self.dimension else known, table, 0)
         bound = self.bound(
-            filled.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))
+            table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))
         ).reshape(table.shape)
         ids, first_slot = contexts_of(users, first_slot, len(table), randomness)
         digests = randomness.digests(ids)
         state = self.state(digests) if state is None else state
         rows = carried_on(state, digests)
+        if not (state.columns["last"][rows] < first_slot).all():
+            raise ValueError("a user's slots must increase")
         # one slot's values beside each other: every step reads them several times
         slots = np.ascontiguousarray(bound.swapaxes(0, 1))
         steps = [
-            self._stepped(state, Batch(rows, first_slot + t, values, randomness, known[:, t]))
+            self.step(state, Batch(rows, first_slot + t, values, randomness, known[:, t]))
             for t, values in enumerate(slots)
         ]
         if any(step.slots is not None for step in steps):
@@ -180,21 +183,6 @@ class Method(Estimates, ABC):
             whole = self.held(whole, state.standing)
             state.standing = whole[:, -1]
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
-
-    def _stepped(self, state: State, batch: Batch) -> Step:
-        """The step of those users who have a value; the others are silent."""
-        known = batch.present
-        if known is None or known.all():
-            return self.step(state, batch._replace(present=None))
-        at, n = np.flatnonzero(known), len(known)
-        step = self.step(state, batch.part(at))
-        answers = np.zeros((n, *step.answers.shape[1:]), step.answers.dtype)
-        status, slots = np.full(n, SILENT, np.uint8), None
-        answers[at], status[at] = step.answers, step.status
-        if step.slots is not None:
-            slots = np.full((n, step.slots.shape[1]), NEVER)
-            slots[at] = step.slots
-        return Step(answers, status, slots, step.phase)
 
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]

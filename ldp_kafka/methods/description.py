@@ -21,7 +21,7 @@ class Description:
     """
     kind: str = "numeric"
     """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
-    default_mechanism: ClassVar[str] = "square_wave"
+    default_mechanism: str = "square_wave"
     parameters: ClassVar[dict[str, str]] = {}
     """Parameters of its own, each with one line: what a topology may write beside the common ones.
     """

@@ -64,9 +64,9 @@ def checked_factory(factory: Any, name: str) -> Callable[..., Any]:
     return make
 
 
-def parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
+def parameters_of(make: Callable[..., Any]) -> dict[str, Parameter] | None:
     """What a function takes by name; of a class what all those constructors take that
-    ``**parameters`` reach, the parents' first.
+    ``**parameters`` reach, the parents' first. None where it takes whatever it is given.
 
     Examples
     --------
@@ -76,13 +76,16 @@ def parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
     """
     inits: list[Callable[..., Any]] = [make]
     if isinstance(make, type):
-        inits = [vars(one)["__init__"] for one in make.__mro__ if "__init__" in vars(one)]
+        own = [one for one in make.__mro__ if "__init__" in vars(one) and one is not object]
+        inits = [vars(one)["__init__"] for one in own] or [make]
     found: dict[str, Parameter] = {}
     for each in inits:
         taken = signature(each).parameters
         found = {**taken, **found}
         if all(one.kind is not Parameter.VAR_KEYWORD for one in taken.values()):
             break
+    else:
+        return None
     return {
         name: one
         for name, one in found.items()

@@ -11,13 +11,11 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import METHODS, DelayMethod, Method
 from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Decider, Protocol, Responder
+from ldp_kafka.methods.protocols.oracle import ORACLES
 from ldp_kafka.methods.protocols.responder import statistics_of
 from ldp_kafka.methods.values import VALUES
 
-__all__ = ["ORACLES", "Runnable", "names", "of_either_kind", "protocol_of", "runnable"]
-
-ORACLES = {"numeric": "hybrid", "categorical": "adaptive"}
-"""By kind of values, the mechanism that a protocol's users report with where none is named."""
+__all__ = ["Runnable", "names", "of_either_kind", "protocol_of", "runnable"]
 
 
 class Runnable(NamedTuple):
@@ -39,7 +37,7 @@ class Runnable(NamedTuple):
     @property
     def needed(self) -> list[str]:
         """Those of its own parameters that have no default."""
-        found = parameters_of(self.make)
+        found = parameters_of(self.make) or {}
         return [
             name
             for name in self.parameters

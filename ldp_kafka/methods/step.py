@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import NEVER
+
 __all__ = ["REFUSED", "SENT", "SILENT", "Step"]
 
 # what became of a row: did not have to report, reported, was refused by the ledger
@@ -31,6 +33,18 @@ class Step(NamedTuple):
     """Of the reports: what tells those of one user and slot apart, such as the coordinate of a
     vector that they are of.
     """
+
+    def among(self, count: int, at: NDArray[np.intp]) -> Step:
+        """The same of so many users, of whom its own have these places, and the others are
+        silent.
+        """
+        answers = np.zeros((count, *self.answers.shape[1:]), self.answers.dtype)
+        status, slots = np.full(count, SILENT, np.uint8), None
+        answers[at], status[at] = self.answers, self.status
+        if self.slots is not None:
+            slots = np.full((count, self.slots.shape[1]), NEVER)
+            slots[at] = self.slots
+        return Step(answers, status, slots, self.phase)
 
     def __repr__(self) -> str:
         return f"Step({len(self.status)} rows, phase={self.phase})"  # never an answer

@@ -148,8 +148,8 @@ class Categories(Values):
         return coded(values, self.names)
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Themselves, as numbers."""
-        return check_codes(self.coded(values), self.categories)
+        """Themselves."""
+        return check_codes(values, self.categories)
 
     def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """-1 stands for none."""

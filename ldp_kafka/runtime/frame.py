@@ -48,7 +48,9 @@ def over_frame(
     names = [_column(loaded, role, given) for role, given in _roles(user, value, time)]
     source = from_table(loaded, _table(frame), *names)
     noise = edge_randomness(loaded, os.urandom(KEY_BYTES) if key is None else key, deployment)
-    made = local.run(loaded, noise, as_log(loaded, messages(loaded, source)), together=BATCH)
+    # nothing comes after the table: ticks close its last slots, in a topic of someone else's too
+    raw = as_log(loaded, messages(loaded, source, ticks=True))
+    made = local.run(loaded, noise, raw, together=BATCH)
     _warn([each for record in made.dead_letters for each in decode(record.value or b"")])
     found = (each for record in made.releases for each in decode(record.value or b""))
     rows = (row for each in found if isinstance(each, Release) for row in rows_of(each))
@@ -72,10 +74,11 @@ def _table(frame: Any) -> Any:
     try:
         return pa.table(frame)
     except (TypeError, ValueError, pa.ArrowException):
-        raise ConfigurationError(
-            "the frame must be a table with named columns: of pandas, polars or Arrow, or a dict of"
-            f" lists; it is {type(frame).__name__}"
-        ) from None
+        pass  # what it says may show values, and would stand behind an error that is raised here
+    raise ConfigurationError(
+        "the frame must be a table with named columns, each of one type: of pandas, polars or"
+        f" Arrow, or a dict of lists; it is {type(frame).__name__}"
+    )
 
 
 def _warn(letters: list[Any]) -> None:
@@ -83,4 +86,4 @@ def _warn(letters: list[Any]) -> None:
     reasons = Counter(each.reason for each in letters if isinstance(each, DeadLetter))
     if reasons:
         said = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(reasons.items()))
-        warnings.warn(f"rows that could not be used ({said})", stacklevel=3)
+        warnings.warn(f"rows that could not be used ({said})", stacklevel=4)

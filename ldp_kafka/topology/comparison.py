@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
+from ldp_kafka.methods.protocols.oracle import ORACLES
 from ldp_kafka.methods.protocols.prediction import LONGEST, Crowd, Expected, Variances, predict
-from ldp_kafka.methods.runnable import ORACLES
 from ldp_kafka.statistics import CrowdStatistic
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.sections import PURE

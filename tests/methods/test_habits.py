@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.checks import check_method
+from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.step import SENT, SILENT
 from tests.keys import KEY
 from tests.specimens import METHODS, UNIT
 
@@ -89,8 +94,10 @@ def test_categories_have_names(name):
         plain.perturb(numbers, source(*where)), named.perturb(texts, source(*where))
     )
     assert np.array_equal(
-        named.perturb(numbers, source(*where)), named.perturb(texts, source(*where))
+        named.perturb(list(texts), source(*where)), named.perturb(texts, source(*where))
     )
+    with pytest.raises(ValueError, match="names of categories"):
+        named.perturb(numbers, source(*where))
     assert named.categories == 3 and named.names == tuple(NAMES)
 
 
@@ -128,9 +135,23 @@ def test_what_are_no_names(categories, error, match):
             make()
 
 
-@pytest.mark.parametrize("value", ["secret-word", ["secret-word"], 7.5])
+class Loud:
+    """What numpy asks says its value."""
+
+    def __array__(self, *_, **__):
+        raise ValueError("secret-word")
+
+    def __eq__(self, other):
+        raise TypeError("secret-word")
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    "value", ["secret-word", ["secret-word"], 7.5, b"secr\xe9t-word", Loud(), [["secret"], []]]
+)
 def test_what_is_no_name_is_not_shown(value):
-    values = np.array([value, "gas"], object)
+    values = [value, "gas"]
     for call in (
         lambda: lk.mechanism("grr", epsilon=1.0, categories=NAMES).perturb(
             values, lk.randomness.seeded(1)
@@ -142,3 +163,102 @@ def test_what_is_no_name_is_not_shown(value):
         with pytest.raises(ValueError, match="names of categories") as caught:
             call()
         assert "secret" not in str(caught.value) and "7.5" not in str(caught.value)
+
+
+def test_no_value_is_no_name():
+    """Whatever stands for it, and whatever else is there."""
+
+    class NAType:
+        """As of pandas."""
+
+        def __bool__(self):
+            raise TypeError("boolean value of NA is ambiguous")
+
+        def __eq__(self, other):
+            return self
+
+        __hash__ = None
+
+    made = lk.method("lpu", epsilon=40.0, window=1, categories=["nan", "sun"])
+    for none in (None, np.nan, NAType(), float("nan")):
+        found = made.release(["sun", none, "nan"], lk.randomness.seeded(1))
+        assert found.tolist() == [1, -1, 0]
+    numbers = lk.mechanism("grr", epsilon=40.0, categories=["2", "1", "0"])
+    assert numbers.perturb(["2", "1"], lk.randomness.seeded(1)).tolist() == [0, 1]
+    for wrong in ([2, 1], ["2", 1], np.array([2, 1])):
+        with pytest.raises(ValueError, match="names of categories"):
+            numbers.perturb(wrong, lk.randomness.seeded(1))
+
+
+def test_names_are_of_what_they_were_given_to(monkeypatch):
+    shared = lk.mechanism("grr", epsilon=1.0, categories=2)
+    monkeypatch.setitem(lk.MECHANISMS, "shared", lambda epsilon, categories: shared)
+    first = lk.mechanism("shared", epsilon=1.0, categories=["a", "b"])
+    second = lk.mechanism("shared", epsilon=1.0, categories=["b", "a"])
+    plain = lk.mechanism("shared", epsilon=1.0, categories=2)
+    assert (first.names, second.names, plain.names) == (("a", "b"), ("b", "a"), None)
+
+
+def test_a_factory_may_take_anything(monkeypatch):
+    monkeypatch.setitem(lk.MECHANISMS, "any", lambda **given: lk.mechanism("grr", **given))
+    assert lk.mechanism("any", epsilon=1.0, categories=2).categories == 2
+
+
+@pytest.mark.parametrize("name", sorted(lk.METHODS))
+def test_what_a_hint_names_is_taken(name):
+    shape = METHODS[name]
+    with pytest.raises(TypeError) as caught:
+        lk.method(name, epsilon=1.0, nonsense=1, **shape)
+    told = str(caught.value).partition("it takes ")[2].split(", ")
+    assert {"epsilon", *shape} <= set(told)
+    assert not {"categories", "domain"} <= set(told)
+
+
+def test_a_refused_release_changes_nothing():
+    """Neither do users whose slots would do, where another one's would not."""
+    made, key = lk.method("sw_direct", epsilon=1.0, window=2, **UNIT), lk.randomness.keyed(KEY)
+    ids = ["a", "b", "c"]
+    state = made.state(key.digests(ids))
+    first = [[0.1, 0.1], [0.1, np.nan], [np.nan, np.nan]]
+    made.release(np.array(first), key, users=ids, first_slot=0, state=state)
+    before = {name: column.copy() for name, column in state.columns.items()}
+    again = np.array([[np.nan, 0.9], [np.nan, 0.8], [0.5, 0.6]])
+    with pytest.raises(ValueError, match="slots must increase"):
+        made.release(again, key, users=ids, first_slot=0, state=state)
+    assert all(np.array_equal(column, before[name]) for name, column in state.columns.items())
+
+
+def test_a_step_leaves_out_who_has_no_value():
+    """As a responder's does: nothing is charged, and nothing drawn."""
+    for made in (
+        lk.method("sw_direct", epsilon=1.0, window=2, **UNIT),
+        lk.protocol("lbu", epsilon=1.0, window=2, **UNIT).responder(),
+    ):
+        source = lk.randomness.keyed(KEY)
+        state, values = made.state(source.digests(["a", "b"])), made.bound(np.array([0.9, 0.0]))
+        there = np.array([True, False])
+        step = made.step(state, Batch(np.arange(2), 0, values, source, there))
+        assert step.status.tolist() == [SENT, SILENT]
+        assert (state.columns["spent"][:2] > 0).tolist() == [True, False]
+
+
+def test_true_is_no_category():
+    with pytest.raises(TypeError, match="categories must be integers"):
+        lk.method("lpu", epsilon=1.0, window=1, categories=2).release(
+            np.array([True, False]), lk.randomness.seeded(1)
+        )
+
+
+def test_a_source_is_looked_at_with_users_too():
+    for made in (
+        lk.method("capp", epsilon=1.0, window=2, **UNIT),
+        lk.method("naive", epsilon=1.0, delay=2, **UNIT),
+    ):
+        with pytest.raises(TypeError, match=SOURCES):
+            made.release(np.zeros(3), 7, users=["a"], first_slot=0)
+
+
+def test_any_method_is_checked_by_one_function():
+    check_method(partial(lk.method, "naive", epsilon=1.0, delay=2, **UNIT), length=3)
+    with pytest.raises(TypeError, match="make must take a mechanism factory"):
+        check_method(lambda: lk.method("sw_direct", epsilon=1.0, window=2, **UNIT))

@@ -101,6 +101,16 @@ def test_a_frame_is_whatever_gives_arrow(tmp_path):
     assert found.equals(lk.run(topology, renamed, user="who", value="what", time="when", key=KEY))
 
 
+def test_the_last_slots_of_a_topic_of_somebody_else_are_closed():
+    """Nothing comes after the table."""
+    topology = loads(TOPOLOGIES["mean"])
+    theirs = loads(
+        TOPOLOGIES["mean"].replace("lateness: 1", "lateness: 1, topic: theirs, create: false")
+    )
+    table = events(topology)
+    assert lk.run(theirs, table).num_rows == lk.run(topology, table).num_rows == 12
+
+
 def test_rows_that_cannot_be_used_are_told_without_their_values():
     topology = loads(TOPOLOGIES["asked"])
     table = events(topology)
@@ -110,6 +120,7 @@ def test_rows_that_cannot_be_used_are_told_without_their_values():
     with pytest.warns(UserWarning, match=r"rows that could not be used \(\w+: 1\)$") as caught:
         lk.run(topology, bad)
     assert "secret" not in str(caught[0].message)
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lk.run(topology, table)
@@ -119,6 +130,13 @@ def test_rows_that_cannot_be_used_are_told_without_their_values():
 def test_what_is_no_table(frame):
     with pytest.raises(lk.ConfigurationError, match="the frame must be a table with named columns"):
         lk.run(loads(TOPOLOGIES["mean"]), frame)
+
+
+def test_nothing_of_a_frame_stands_behind_an_error():
+    mixed = {"meter": ["a", 1], "ts": [1_700_000_000] * 2, "kwh": ["secret", 1.0]}
+    with pytest.raises(lk.ConfigurationError) as caught:
+        lk.run(loads(TOPOLOGIES["mean"]), mixed)
+    assert caught.value.__context__ is None and "secret" not in str(caught.value)
 
 
 def test_what_cannot_be_run_so():

@@ -12,12 +12,13 @@ from typing import Any, get_args, get_type_hints
 
 import ldp_kafka.named
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import METHODS, AdaPub, DelayMethod, Method
+from ldp_kafka.methods import METHODS, DelayMethod, Method
 from ldp_kafka.methods.delay.windows import SETTINGS
 from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.protocols.processing import SMOOTHING
 from ldp_kafka.methods.split import INNER
+from ldp_kafka.named import own_parameters
 
 STUB = Path(ldp_kafka.named.__file__).with_suffix(".pyi")
 
@@ -51,7 +52,7 @@ def literal(words: Any) -> str:
 
 def parameters(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """What it takes by name: parents' parameters first, those without a default before all."""
-    found = parameters_of(kind)
+    found = parameters_of(kind) or {}
     if isinstance(kind, type) and issubclass(kind, Method):
         found = of_values(kind, found)
     return dict(sorted(found.items(), key=lambda item: optional(*item)))
@@ -61,17 +62,11 @@ def of_values(
     kind: type[Method], found: dict[str, inspect.Parameter]
 ) -> dict[str, inspect.Parameter]:
     """A method needs what its values lie in, and takes nothing that is for other values."""
-    needed, others = "domain", {"categories"}
-    if kind.kind == "categorical":
-        needed, others = "categories", {"domain"}
-    if kind.ball:
-        others |= {"domain", "change"}
-    else:
+    needed = "categories" if kind.kind == "categorical" else "domain"
+    if not kind.ball:
         given = str(found[needed].annotation).removesuffix(" | None")
         found[needed] = found[needed].replace(default=inspect.Parameter.empty, annotation=given)
-    if kind is AdaPub:
-        others.add("theta")  # its parents have one
-    return {name: each for name, each in found.items() if name not in others}
+    return {name: each for name, each in found.items() if name in own_parameters(kind)}
 
 
 def optional(name: str, each: inspect.Parameter) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import NEVER
 from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.sources import KEY, Listener
@@ -94,8 +95,9 @@ def release_is_step(trial: DelayTrial) -> None:
             "one stream must be released as it is among others",
         )
     bound, hop = method.bound(streams), method.windows.hop
+    width = method.domain[1] - method.domain[0]
     source, behind = keyed(KEY), method.windows.behind
-    state = method.state(source.digests(["another", *ids]))
+    state, twin = (method.state(source.digests(["another", *ids])) for _ in range(2))
     start = first - first % hop
     stepped = np.full(streams.shape, np.nan)
     for turn, slot in enumerate(range(start, first + slots + behind + hop, hop)):
@@ -107,8 +109,14 @@ def release_is_step(trial: DelayTrial) -> None:
                 values[row], there[row] = bound[:, at], present[:, at]
         needed = there.any(0) | method.waiting(state, np.arange(1, many + 1))
         order = np.roll(np.flatnonzero(needed), turn)[:: 1 if turn % 2 else -1]
-        closed = method.close(
-            state, Batch(order + 1, slot, values[:, order], source, there[:, order])
+        batch = Batch(order + 1, slot, values[:, order], source, there[:, order])
+        closed, step = method.close(state, batch), method.step(twin, batch)
+        known = ~np.isnan(closed.values.T)
+        reported = method.released(step.answers)
+        require(
+            bool(np.array_equal(step.slots != NEVER, known))
+            and bool((np.abs(reported - closed.values.T)[known] <= method.scale * width).all()),
+            "what a step reports must be what it releases",
         )
         require(closed.first == slot - behind, "a step must say which slots it releases")
         for row in range(hop):

@@ -89,7 +89,7 @@ class DelayMethod(WindowReports):
     level: ClassVar[str] = "event"
     """That of one slot; the guarantee over a ``window`` of more is ``w-event``."""
     statistics = ("per_stream", "per_user")
-    default_mechanism: ClassVar[str] = "laplace"
+    default_mechanism = "laplace"
     own_noise: ClassVar[bool] = True
     noises: ClassVar[tuple[str, ...]] = ("sum", "point")
     """Where it can draw, its default first."""
@@ -286,7 +286,7 @@ class DelayMethod(WindowReports):
         closed = self.close(state, batch)
         known = ~np.isnan(closed.values.T)
         slots = np.where(known, closed.first + np.arange(self.hop), NEVER)
-        answers = self.index(np.where(known, closed.values.T, self.domain[0]))
+        answers = self.index(np.where(known, closed.values.T, self.domain[0])) * self.scale
         return Step(answers, np.where(known.any(axis=1), SENT, SILENT).astype(np.uint8), slots)
 
     def close(self, state: State, batch: Batch) -> Closed:

@@ -17,11 +17,14 @@ from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
 from ldp_kafka.mechanisms.intervals import NoiseMoments, estimate_of
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
-__all__ = ["INPUTS", "Oracle", "Told", "scalar"]
+__all__ = ["INPUTS", "ORACLES", "Oracle", "Told", "scalar"]
 
 # where a law is looked at: a mechanism is noisiest at an end or in the middle
 INPUTS = tuple(np.linspace(0, 1, 9).tolist())
 KEPT = 1024  # mechanisms that are kept, one a budget; what is dropped is built again
+
+ORACLES = {"numeric": "hybrid", "categorical": "adaptive"}
+"""By kind of values, the mechanism that users report with where none is named."""
 
 
 def scalar(found: Estimate) -> Estimate:

@@ -15,7 +15,7 @@ from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.protocols.decider import Decider
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.ledgers import Ledgers
-from ldp_kafka.methods.protocols.oracle import Oracle, scalar
+from ldp_kafka.methods.protocols.oracle import ORACLES, Oracle, scalar
 from ldp_kafka.methods.protocols.request import FIRST, SECOND, Request
 from ldp_kafka.methods.protocols.selection import Selection
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
@@ -71,6 +71,7 @@ class Responder(Method):
         self.name, self.epsilon, self.window = protocol.name, protocol.epsilon, protocol.window
         self.values, self.spend, self.mechanism = oracle.values, terms.first, oracle.at(terms.first)
         self.kind = "numeric" if oracle.numeric else "categorical"
+        self.default_mechanism = ORACLES[self.kind]
         self.statistics = statistics_of(self.kind, binned=protocol.distributions)
         self.phases = 2 if protocol.adaptive else 1
         self.ledger: Account = self

@@ -39,8 +39,8 @@ def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
     book: dict[bytes, Counter[int]] = defaultdict(Counter)
     kind, charge = type(ledger), type(ledger).charge
 
-    def noted(self, state, rows, slot, cost):
-        allowed = charge(self, state, rows, slot, cost)
+    def noted(self, state, rows, slot, cost, *phase):
+        allowed = charge(self, state, rows, slot, cost, *phase)
         if self is ledger:
             for user, paid in zip(
                 state.digests(rows), (allowed * np.asarray(cost)).tolist(), strict=True
