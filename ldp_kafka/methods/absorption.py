@@ -55,6 +55,8 @@ class BudgetAbsorption(SlotMethod):
     [1.0, 1.0, 1.0, 1.0, 9.0]
     """
 
+    pauses = True
+
     name = "ba_sw"
     holds = True
     statistics = ("per_user",)

@@ -94,6 +94,7 @@ class Method(Estimates, ABC):
         streams: NDArray[Any],
         randomness: Randomness,
         *,
+        present: NDArray[np.bool_] | None = None,
         users: Sequence[str | int] | None = None,
         first_slot: int | None = None,
         state: State | None = None,
@@ -111,9 +112,11 @@ class Method(Estimates, ABC):
 
         Parameters
         ----------
-        streams : (T,) or (users, T), one value a slot, NaN (or -1 for categories) where there is
-            none: then the user is silent; (T, dimension) or (users, T, dimension) of vectors, where
-            a vector of NaN alone is none. Categories may be given by name, where they have names
+        streams : (T,) or (users, T), one value a slot; (T, dimension) or (users, T, dimension) of
+            vectors. Categories may be given by name, where they have names
+        present : (T,) or (users, T), which values there are; the user is silent in the others.
+            None: all; of a method that `pauses`, all but NaN, vectors of NaN alone, and -1 for
+            categories
         users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
             elsewhere: row numbers
         first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
@@ -150,9 +153,7 @@ class Method(Estimates, ABC):
         if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
         table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)
-        known = self.values.present(table)
-        if self.dimension:
-            known = np.asarray(known.any(axis=2))
+        known = self._known(table, present)
         if not known.all():
             table = np.where(known[..., None] if self.dimension else known, table, 0)
         bound = self.bound(
@@ -183,6 +184,19 @@ class Method(Estimates, ABC):
             whole = self.held(whole, state.standing)
             state.standing = whole[:, -1]
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
+
+    def _known(self, table: NDArray[Any], present: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Which values (users, T) of streams there are."""
+        if present is not None:
+            there = as_array(present, "b", "present must be true or false for each value")
+            known = np.atleast_2d(there)
+            if known.shape != table.shape[:2]:
+                raise ValueError("present must have the shape of streams")
+            return known
+        if not self.pauses:
+            return np.ones(table.shape[:2], np.bool_)
+        found = self.values.present(table)
+        return np.asarray(found.any(axis=2)) if self.dimension else found
 
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]

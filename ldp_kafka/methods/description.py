@@ -33,6 +33,10 @@ class Description:
     """Whether what was released last stands until the next report, the domain's midpoint before the
     first one: it does not report every slot.
     """
+    pauses: ClassVar[bool] = False
+    """Whether a user is silent in some slots in any case: then a slot without a value is silence as
+    well. Elsewhere what is no value is refused, unless it is said that there is none.
+    """
     shrinks: ClassVar[bool] = False
     """Whether a release per user is drawn to the crowd's mean as far as noise hides it
     (`ldp_kafka.methods.shrinkage`), unless a topology wants it as it was reported.

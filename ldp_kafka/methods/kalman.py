@@ -73,6 +73,8 @@ class Sampled(UserLevel):
     IEEE floats.
     """
 
+    pauses = True
+
     # a filtered value is drawn to the ones before it: no mean of a crowd
     statistics = ("per_user",)
     holds = True

@@ -37,6 +37,8 @@ class PopulationUniform(SlotMethod):
     [2, 2]
     """
 
+    pauses = True
+
     name = "lpu"
     kind = "categorical"
     statistics = ("frequencies",)

@@ -53,6 +53,8 @@ class SampleSplit(Split):
     [[1.0, 5.0], [1.0, 8.0], [3.0, 8.0]]
     """
 
+    pauses = True
+
     name = "sample_split"
     holds = True
 

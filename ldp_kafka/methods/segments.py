@@ -120,6 +120,8 @@ class Segmented(PerSlot):
     and reports nothing. With ``position`` it is the one value of that slot, at once.
     """
 
+    pauses = True
+
     holds = True
 
     def __init__(

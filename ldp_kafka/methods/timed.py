@@ -43,6 +43,8 @@ class Timed(SlotMethod):
     mean: releases are per user.
     """
 
+    pauses = True
+
     statistics = ("per_user",)
 
     @property

@@ -95,7 +95,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
         method=method,
         shape=SHAPES[kind] if kind else shape_of(method),
         # a coordinator decides by the one that it releases
-        statistics=", ".join(of_kind.statistics[: 1 if of_kind.phases else None]),
+        statistics=", ".join(of_kind.statistics[: 1 if kind else None]),
         text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {HELD.get(name, 'first')}"),
         budget=OWN.get(method, W_EVENT),
         **more,

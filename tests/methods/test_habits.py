@@ -63,7 +63,16 @@ def test_a_slot_without_a_value_is_silence(name):
     gaps = values.copy()
     gaps[1, 2:5] = -1 if made.kind == "categorical" else np.nan
     key, ids = lk.randomness.keyed(KEY), ["a", "b", "c", "d"]
-    full, released = (made.release(each, key, users=ids, first_slot=0) for each in (values, gaps))
+    there = np.ones((4, 12), bool)
+    there[1, 2:5] = False
+    full = made.release(values, key, users=ids, first_slot=0)
+    released = made.release(gaps, key, users=ids, first_slot=0, present=there)
+    if made.pauses:
+        again = made.release(gaps, key, users=ids, first_slot=0)
+        assert np.array_equal(released, again, equal_nan=full.dtype.kind == "f")
+    else:
+        with pytest.raises((ValueError, TypeError)):
+            made.release(gaps, key, users=ids, first_slot=0)
     others = [0, 2, 3]
     assert np.array_equal(full[others], released[others], equal_nan=full.dtype.kind == "f")
     silent = released[1, 2:5]
@@ -219,12 +228,13 @@ def test_a_refused_release_changes_nothing():
     made, key = lk.method("sw_direct", epsilon=1.0, window=2, **UNIT), lk.randomness.keyed(KEY)
     ids = ["a", "b", "c"]
     state = made.state(key.digests(ids))
-    first = [[0.1, 0.1], [0.1, np.nan], [np.nan, np.nan]]
-    made.release(np.array(first), key, users=ids, first_slot=0, state=state)
+    there = np.array([[True, True], [True, False], [False, False]])
+    made.release(np.full((3, 2), 0.1), key, users=ids, first_slot=0, state=state, present=there)
     before = {name: column.copy() for name, column in state.columns.items()}
-    again = np.array([[np.nan, 0.9], [np.nan, 0.8], [0.5, 0.6]])
+    again = np.array([[0.0, 0.9], [0.0, 0.8], [0.5, 0.6]])
+    there = {"present": np.array([[False, True], [False, True], [True, True]])}
     with pytest.raises(ValueError, match="slots must increase"):
-        made.release(again, key, users=ids, first_slot=0, state=state)
+        made.release(again, key, users=ids, first_slot=0, state=state, **there)
     assert all(np.array_equal(column, before[name]) for name, column in state.columns.items())
 
 

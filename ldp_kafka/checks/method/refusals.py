@@ -49,7 +49,7 @@ def values_are_checked(trial: MethodTrial) -> None:
     """
     method = trial.real()
     if method.kind == "categorical":
-        for bad in (-LOUD, method.categories, LOUD):
+        for bad in (-LOUD, *([] if method.pauses else [-1]), method.categories, LOUD):
             refused(
                 partial(method.release, np.array([0, bad]), seeded(1)),
                 "a number that is no category",
@@ -75,7 +75,7 @@ def values_are_checked(trial: MethodTrial) -> None:
         ),
         "values outside the domain must be clamped to it",
     )
-    for bad in (inf, -inf):
+    for bad in (*([] if method.pauses else [nan]), inf, -inf):
         refused(
             partial(method.release, np.resize([inside, bad], 2 * many).reshape(shape), seeded(1)),
             "a value that is not finite",

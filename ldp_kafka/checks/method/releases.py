@@ -59,10 +59,12 @@ def release_is_step(trial: MethodTrial) -> None:
     for t in range(streams.shape[1]):
         at = np.flatnonzero(there[:, t])
         silent[at, t] = _stepped(method, state, at, 3 + t, streams[at, t], source=source)
-    require(
-        _same(method, method.release(gaps, keyed(KEY), users=ids, first_slot=3), silent),
-        "a slot without a value must be released as if the user had not been stepped in it",
-    )
+    for given in (None, there) if method.pauses else (there,):
+        released = method.release(gaps, keyed(KEY), users=ids, first_slot=3, present=given)
+        require(
+            _same(method, released, silent),
+            "a slot without a value must be released as if the user had not been stepped in it",
+        )
 
 
 def users_are_apart(trial: MethodTrial) -> None:

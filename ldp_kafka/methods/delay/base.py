@@ -514,8 +514,8 @@ class DelayMethod(WindowReports):
 
         Parameters
         ----------
-        streams : (T,) or (streams, T), one value a slot, NaN where there is none
-        present : of the same shape, which values there are; None: all that are not NaN
+        streams : (T,) or (streams, T), one value a slot
+        present : of the same shape, which values there are; None: all
         users : ids of the streams (text or whole numbers), the contexts of keyed noise, which
             needs them; default elsewhere: row numbers
         first_slot : slot number of the first column, at least 0; keyed noise needs it too, and one
@@ -578,8 +578,7 @@ class DelayMethod(WindowReports):
             raise ValueError("streams must be (T,) or (streams, T)")
         table = np.atleast_2d(given)
         if present is None:
-            there = self.values.present(table)
-            return self.bound(np.where(there, table, self.domain[0])), there
+            return self.bound(table), np.ones(table.shape, np.bool_)
         there = as_array(present, "b", "present must be true or false for each value")
         if there.shape != given.shape:
             raise ValueError("present must have the shape of streams")
