@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ldp_kafka.methods.delay.reports import ChargedOnce
 from ldp_kafka.records import Partial, Request, Sums
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.wire.arrow import ARROW
@@ -34,9 +35,12 @@ BOOKING = threading.Lock()  # `booked` changes a class
 @contextmanager
 def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
     """Write down what this ledger charges: {user: {slot: micro-epsilon, or reports of
-    a lifetime}}.
+    a lifetime}}. Empty where values are charged once each, with their window: nothing is summed.
     """
     book: dict[bytes, Counter[int]] = defaultdict(Counter)
+    if isinstance(ledger, ChargedOnce):
+        yield book
+        return
     kind, charge = type(ledger), type(ledger).charge
 
     def noted(self, state, rows, slot, cost, *phase):
