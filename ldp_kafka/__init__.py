@@ -20,7 +20,8 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
-from ldp_kafka.methods import METHODS, DelayMethod, Method, SlotMethod
+from ldp_kafka.mechanisms.frequencies import AffineSupport, FrequencyOracle
+from ldp_kafka.methods import METHODS, Batch, DelayMethod, Method, PerSlot, SlotMethod, Step
 from ldp_kafka.methods.delay import choose_delay
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.named import mechanism, method, protocol
@@ -49,7 +50,9 @@ __all__ = [
     "MECHANISMS",
     "METHODS",
     "PROTOCOLS",
+    "AffineSupport",
     "AsyncClient",
+    "Batch",
     "Certificate",
     "Client",
     "ConfigurationError",
@@ -57,17 +60,20 @@ __all__ = [
     "DelayMethod",
     "Estimate",
     "Event",
+    "FrequencyOracle",
     "Guarantee",
     "Law",
     "Mechanism",
     "Method",
     "Partial",
+    "PerSlot",
     "Protocol",
     "Record",
     "Release",
     "Report",
     "Request",
     "SlotMethod",
+    "Step",
     "Sums",
     "Tick",
     "__version__",

@@ -18,6 +18,7 @@ from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.methods.protocols.oracle import ORACLES
 from ldp_kafka.normal_form import nfc
+from ldp_kafka.plugins import find
 
 __all__ = ["mechanism", "method", "protocol"]
 
@@ -110,6 +111,7 @@ def protocol(
 
 
 def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
+    find(name)
     if not isinstance(name, str) or name not in registry:
         raise ConfigurationError(
             f"unknown {what} {name!r}; known:"

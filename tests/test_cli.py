@@ -196,7 +196,7 @@ def test_only_what_is_built_is_listed():
     """No stubs."""
     assert list(cli.commands) == [
         *("demo", "run", "validate", "plan", "topics", "helm-values", "replay", "status"),
-        *("releases", "key", "device", "broker", "state", "prove-once", "audit", "schema"),
+        *("releases", "key", "device", "broker", "state", "prove-once", "audit", "check", "schema"),
         *("mechanisms", "evaluate"),
     ]
 

@@ -29,9 +29,11 @@ records
 mechanisms
 accounting
 methods
+plugins
 named
 statistics
-checks audits evaluation topology
+checks
+audits evaluation topology
 metrics
 runtime
 cli
@@ -58,7 +60,7 @@ RANK, RUNTIME_RANK = (
     for text in (ORDER, RUNTIME)
 )
 # of one rank, and strangers to each other
-BESIDE = [{"checks", "audits", "evaluation"}, {"topology"}]
+BESIDE = [{"audits", "evaluation"}, {"topology"}]
 # may import upward inside a function, so that their own import stays light
 FRONT = {"__init__", "__main__", "cli"}
 

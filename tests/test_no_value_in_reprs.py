@@ -56,6 +56,7 @@ PUBLIC = {
         methods.protocols: history.Asked processing.Processing request.Request rules.Offer
             terms.Terms
         metrics: families.Family
+        plugins: Plugin
         runtime.brokers: local_kafka.Status
         runtime.demo: streams.Default
         runtime.device: provisioning.Files

@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ldp_kafka.checks.delay import DELAY_CHECKS, DelayTrial
-from ldp_kafka.checks.failure import run_all
+from ldp_kafka.checks.failure import Told, run_all
 from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 
 __all__ = ["check_method"]
@@ -27,6 +27,7 @@ def check_method(
     length: int = 5,
     alphabet: Sequence[Any] | None = None,
     draws: int | None = None,
+    told: Told | None = None,
 ) -> None:
     """Run every check of `METHOD_CHECKS`, or of `DELAY_CHECKS` for a method that releases windows.
 
@@ -40,6 +41,7 @@ def check_method(
     alphabet : values of those streams; default: the ends of the domain, or all categories (few); of
         windows shares of the domain, 0, 1/2 and 1
     draws : the most draws of one stream; default: one a slot; of windows see `DelayTrial`
+    told : called after each check with its name and, where it failed, the reason
 
     Raises
     ------
@@ -53,8 +55,8 @@ def check_method(
     >>> check_method(lambda: lk.method("naive", **settings), length=3)
     """
     if any(each.kind in BY_PLACE for each in signature(make).parameters.values()):
-        run_all(METHOD_CHECKS, MethodTrial(make, window, length, alphabet, draws))
+        run_all(METHOD_CHECKS, MethodTrial(make, window, length, alphabet, draws), told)
         return
     if not (made := make()).own_noise:
         raise TypeError(f"make must take a mechanism factory: {made.name} draws through one")
-    run_all(DELAY_CHECKS, DelayTrial(make, length, alphabet or ALPHABET, draws))
+    run_all(DELAY_CHECKS, DelayTrial(make, length, alphabet or ALPHABET, draws), told)

@@ -9,6 +9,7 @@ import sys
 import click
 
 from ldp_kafka.cli.audit import audit
+from ldp_kafka.cli.check import check
 from ldp_kafka.cli.core_dumps import forbid_core_dumps
 from ldp_kafka.cli.device import device
 from ldp_kafka.cli.evaluate import evaluate
@@ -44,6 +45,7 @@ COMMANDS: dict[str, click.Command] = {
     "state": state,
     "prove-once": prove_once,
     "audit": audit,
+    "check": check,
     "schema": schema,
     "mechanisms": mechanisms,
     "evaluate": evaluate,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldp_kafka.cli.given import imported, json_value, named, parameter
 from ldp_kafka.cli.options import FAILED, FILE, as_json, example, print_json
 from ldp_kafka.errors import ConfigurationError
 
@@ -170,12 +171,12 @@ def _of_target(
     from ldp_kafka.audits.run import sample
 
     if mechanism is None:
-        made = _imported(str(target))
+        made = imported(str(target), "--callable")
         made = audits.each(made) if settings["each_"] else made
     else:
         made = _built(mechanism, **settings)
     pair = settings["inputs"]
-    pairs = [tuple(_value(text, "--inputs") for text in pair)] if pair else None
+    pairs = [tuple(json_value(text, "--inputs") for text in pair)] if pair else None
     if pairs is None and mechanism is None:
         raise click.UsageError("a --callable needs --inputs")
     if settings["bits"]:
@@ -205,7 +206,7 @@ def _kept(
     from ldp_kafka.runtime.kafka.oauth import for_librdkafka
     from ldp_kafka.runtime.kafka.reader import read_topic
 
-    options = for_librdkafka(dict(_named(each, "--client") for each in client))
+    options = for_librdkafka(dict(named(each, "--client") for each in client))
     first, second = (
         reports(read_topic({**options, "bootstrap.servers": bootstrap_servers}, topic), topic)
         for topic in topics or ()
@@ -245,36 +246,9 @@ def _built(
     import ldp_kafka
 
     given: dict[str, Any] = {"epsilon": epsilon, "domain": domain, "categories": categories}
-    for key, value in (_named(each, "--parameter") for each in parameters):
-        given[key] = _value(value, "--parameter")
+    given |= dict(map(parameter, parameters))
     make: Callable[..., Any] = ldp_kafka.mechanism  # the name comes with the run
     return make(name, **{key: value for key, value in given.items() if value is not None})
-
-
-def _named(text: str, option: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"{option} takes NAME=VALUE")
-    return name, value
-
-
-def _imported(name: str) -> Callable[..., Any]:
-    import sys
-    from importlib import import_module
-
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise click.UsageError("--callable takes MODULE:FUNCTION")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: the user's own code lies where the user is
-    try:
-        found = import_module(module)
-    except ImportError as error:
-        raise ConfigurationError(f"cannot import {module}: {error}") from None
-    if not hasattr(found, attribute):
-        raise ConfigurationError(f"{module} has no {attribute}")
-    made: Callable[..., Any] = getattr(found, attribute)
-    return made
 
 
 def _formula(
@@ -289,15 +263,6 @@ def _formula(
     return FORMULAS[formula](
         1.0 if epsilon is None else epsilon, (0.0, 1.0) if domain is None else domain
     )
-
-
-def _value(text: str, option: str) -> Any:
-    import json
-
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise click.BadParameter("must be a number or JSON", param_hint=option) from None
 
 
 def _draw(picture: Path, found: AuditResult | BitsResult, title: str) -> None:

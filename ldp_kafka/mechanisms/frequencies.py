@@ -103,7 +103,7 @@ class FrequencyOracle(ABC):
     Notes
     -----
     A `Mechanism`, where a subclass gives the parameters, how a report is drawn, the exact law and
-    its certificate, and how reports support categories.
+    its certificate, and how reports support categories. Values come to it as category numbers.
     """
 
     epsilon: float
@@ -116,11 +116,11 @@ class FrequencyOracle(ABC):
 
     @property
     @abstractmethod
-    def _affine(self) -> AffineSupport:
+    def affine(self) -> AffineSupport:
         """How likely a report supports a category."""
 
     @abstractmethod
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[Any]:
         """Reports of a part of the categories (n,), whose first row of words is ``first``."""
@@ -158,7 +158,7 @@ class FrequencyOracle(ABC):
         ``names``. TypeError unless integers, ValueError outside 0..categories - 1 (the value is not
         shown).
         """
-        return in_chunks(self._perturb, self._checked(values), own(self, randomness), self._rows)
+        return in_chunks(self.perturb_part, self.checked(values), own(self, randomness), self._rows)
 
     def estimate(self, reports: NDArray[Any], *, population: bool = False) -> Estimate:
         """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
@@ -168,19 +168,19 @@ class FrequencyOracle(ABC):
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """Frequencies by inverting the affine law: see `AffineSupport`."""
-        return self._affine.estimate(support, population=population)
+        return self.affine.estimate(support, population=population)
 
     def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
         """The support of n reports of such frequencies (categories,), as it is on average."""
-        return self._affine.expected(frequencies, n)
+        return self.affine.expected(frequencies, n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        return self._affine.variance(frequency)
+        return self.affine.variance(frequency)
 
-    def _checked(self, values: Any) -> NDArray[np.int64]:
+    def checked(self, values: Any) -> NDArray[np.int64]:
         return check_codes(coded(values, self.names), self.categories)
 
 

@@ -168,10 +168,10 @@ class GaussianVector(AdditiveNoise):
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
         return in_chunks(
-            self._perturb, exact, own(self, randomness), max(CHUNK // self.dimension, 1)
+            self.perturb_part, exact, own(self, randomness), max(CHUNK // self.dimension, 1)
         )
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.float64], randomness: Randomness, first: int
     ) -> NDArray[np.float64]:
         words = randomness.words(len(values), WORDS * self.dimension, first=first)

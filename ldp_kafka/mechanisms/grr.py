@@ -66,7 +66,7 @@ class GeneralizedRandomizedResponse(FrequencyOracle):
                 " a lie"
             )
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.int64]:
         word = randomness.words(len(values), self._word.bit_length() // 32, first=first)
@@ -79,7 +79,7 @@ class GeneralizedRandomizedResponse(FrequencyOracle):
     def law(self, value: int) -> Law:
         """The exact law."""
         weights = [self._lie] * self.categories
-        weights[int(self._checked([value])[0])] = self._truth
+        weights[int(self.checked([value])[0])] = self._truth
         return Law(np.arange(self.categories), weights, self._word)
 
     def certificate(self) -> Certificate:
@@ -95,7 +95,7 @@ class GeneralizedRandomizedResponse(FrequencyOracle):
         return np.concatenate([[counts.sum()], counts]).astype(np.int64)
 
     @property
-    def _affine(self) -> AffineSupport:
+    def affine(self) -> AffineSupport:
         return AffineSupport(self._truth / self._word, self._lie / self._word)
 
     @property

@@ -81,7 +81,7 @@ class Hadamard(FrequencyOracle):
                 "epsilon is too small: the truth would be no likelier than a lie"
             )
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.int64]:
         words = randomness.words(len(values), self._bits // 32, first=first)
@@ -96,7 +96,7 @@ class Hadamard(FrequencyOracle):
 
     def law(self, value: int) -> Law:
         """The exact law, on 2 K reports."""
-        column = int(self._checked([value])[0]) + 1
+        column = int(self.checked([value])[0]) + 1
         negative = np.bitwise_count(np.arange(self._order) & column) & 1
         pairs = ((self._truth, self._lie), (self._lie, self._truth))
         return Law(
@@ -127,7 +127,7 @@ class Hadamard(FrequencyOracle):
         # that are rounded one by one (`expected`) may say more than all
         supporters = np.concatenate([[n], np.clip((n + sums) // 2, 0, n)])
         truth = sums / n / self._slope
-        return self._affine.stated(truth, supporters, population=population)
+        return self.affine.stated(truth, supporters, population=population)
 
     def expected(self, frequencies: NDArray[np.float64], n: int) -> NDArray[np.int64]:
         """The support of n reports of such frequencies (categories,), as it is on average."""
@@ -149,7 +149,7 @@ class Hadamard(FrequencyOracle):
         return float(Fraction(self._truth - self._lie, self._truth + self._lie))
 
     @property
-    def _affine(self) -> AffineSupport:
+    def affine(self) -> AffineSupport:
         return AffineSupport((1 + self._slope) / 2, 0.5)
 
     @property

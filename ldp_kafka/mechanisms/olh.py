@@ -87,7 +87,7 @@ class OptimalLocalHashing(FrequencyOracle):
         q = c * p + (1 - c) * other
         self._p, self._q, self._slope = float(p), float(q), float(p - q)
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.int64]:
         words = randomness.words(
@@ -111,7 +111,7 @@ class OptimalLocalHashing(FrequencyOracle):
                 "categories and epsilon must make at most 2**20 possible reports for law to list"
                 " them: P (P - 1) g, P the prime, g the cells"
             )
-        hit = self._family.cell(np.arange(seeds), self._checked([value]))[:, None] == np.arange(
+        hit = self._family.cell(np.arange(seeds), self.checked([value]))[:, None] == np.arange(
             cells
         )
         least, extra = self._family.weights
@@ -147,17 +147,17 @@ class OptimalLocalHashing(FrequencyOracle):
         if n == 0:
             return Estimate.unknown(self.categories)
         truth = (support[1:] / n - self._q) / self._slope
-        return self._affine.stated(truth, support, population=population)
+        return self.affine.stated(truth, support, population=population)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        spread = self._affine.spread(np.asarray(frequency, np.float64))
+        spread = self.affine.spread(np.asarray(frequency, np.float64))
         return np.asarray(spread / self._slope**2)
 
     @property
-    def _affine(self) -> AffineSupport:
+    def affine(self) -> AffineSupport:
         return AffineSupport(self._p, self._q)
 
     @property

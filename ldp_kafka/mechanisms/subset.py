@@ -99,7 +99,7 @@ class SubsetSelection(FrequencyOracle):
     def _rows(self) -> int:
         return min(max(64, PIECE // self.categories), CHUNK)
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.uint8]:
         n, k = len(values), self.categories
@@ -180,7 +180,7 @@ class SubsetSelection(FrequencyOracle):
         return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
 
     @property
-    def _affine(self) -> AffineSupport:
+    def affine(self) -> AffineSupport:
         return AffineSupport(*self._probabilities)
 
     @property

@@ -106,9 +106,11 @@ class SumNoise:
         given = as_array(sums, "iu", "sums must be whole numbers")
         if given.ndim != 1:  # the rows of a table would share their words
             raise ValueError("sums must be a column (n,)")
-        return in_chunks(self._perturb, given.astype(np.int64, copy=False), own(self, randomness))
+        return in_chunks(
+            self.perturb_part, given.astype(np.int64, copy=False), own(self, randomness)
+        )
 
-    def _perturb(
+    def perturb_part(
         self, sums: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.int64]:
         words = np.ascontiguousarray(randomness.words(len(sums), WORDS, first=first))

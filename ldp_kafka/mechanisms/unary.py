@@ -89,7 +89,7 @@ class UnaryEncoding(FrequencyOracle):
         """(p, its denominator)."""
         return (1, 2) if self.optimized else (2**self._levels - self._threshold, 2**self._levels)
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
     ) -> NDArray[np.uint8]:
         words = np.ascontiguousarray(randomness.words(len(values), self._words, first=first))
@@ -159,7 +159,7 @@ class UnaryEncoding(FrequencyOracle):
         return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
 
     @property
-    def _affine(self) -> AffineSupport:
+    def affine(self) -> AffineSupport:
         return AffineSupport(*self._probabilities)
 
     @property

@@ -108,9 +108,9 @@ class Window:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        return in_chunks(self._perturb, check_values(values), own(self, randomness))
+        return in_chunks(self.perturb_part, check_values(values), own(self, randomness))
 
-    def _perturb(
+    def perturb_part(
         self, values: NDArray[np.float64], randomness: Randomness, first: int
     ) -> NDArray[np.float64]:
         words = randomness.words(len(values), 2, first=first)

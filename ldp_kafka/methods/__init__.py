@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.absorption import BudgetAbsorption
-from ldp_kafka.methods.base import SlotMethod
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, SlotMethod
+from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
@@ -31,6 +32,7 @@ from ldp_kafka.methods.fast_cgm import FastCorrelated
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.methods.gaussian import GaussianDifferential, GaussianDirect
 from ldp_kafka.methods.pegasus import PegasusLocal
+from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.methods.population import PopulationUniform
 from ldp_kafka.methods.sample_split import SampleSplit
 from ldp_kafka.methods.segments import (
@@ -40,12 +42,18 @@ from ldp_kafka.methods.segments import (
     SegmentedIterativePerturbation,
 )
 from ldp_kafka.methods.sppa import SamplingPeriod, SingleWindow
+from ldp_kafka.methods.step import Step
 from ldp_kafka.methods.topl import ThresholdPerturbation
 
 __all__ = [
+    "FIXED",
     "METHODS",
+    "REFUSED",
+    "SENT",
+    "SILENT",
     "AccumulatedPerturbation",
     "AdaPub",
+    "Batch",
     "BucOrder",
     "BudgetAbsorption",
     "BudgetSplit",
@@ -68,6 +76,7 @@ __all__ = [
     "Pegasus",
     "PegasusDelay",
     "PegasusLocal",
+    "PerSlot",
     "PiecewiseDirect",
     "PopulationUniform",
     "SampleSplit",
@@ -79,6 +88,7 @@ __all__ = [
     "SegmentedIterativePerturbation",
     "SingleWindow",
     "SlotMethod",
+    "Step",
     "Threshold",
     "ThresholdPerturbation",
     "Truncate",

@@ -124,7 +124,7 @@ class BudgetAbsorption(SlotMethod):
             "held": Field("i8", initial=FIXED // 2),
         }
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         rows, slot, values = batch[:3]
         reported, units, held = (state.columns[name] for name in ("reported", "units", "held"))
         last = reported[rows]
@@ -141,7 +141,7 @@ class BudgetAbsorption(SlotMethod):
         r = held[rows[at]]
         distance = np.minimum(np.abs(values[at] - r), FIXED)
         bound = (values[at], r)
-        answered = self._draw(state, batch.part(at), distance / FIXED, bound, NOT_PUBLISHED)
+        answered = self.draw(state, batch.part(at), distance / FIXED, bound, NOT_PUBLISHED)
         absorbed = np.minimum(since[at], self.window)
         changed = (np.abs(answered) * FIXED).astype(np.int64) > self._errors[absorbed]
         at, absorbed = at[changed], absorbed[changed]
@@ -153,7 +153,7 @@ class BudgetAbsorption(SlotMethod):
             group = at[of_count]
             # the units choose the mechanism: one word must not serve two
             bound = (values[group], absorbed[of_count])
-            answers[group] = self._draw(
+            answers[group] = self.draw(
                 state,
                 batch.part(group),
                 values[group] / FIXED,

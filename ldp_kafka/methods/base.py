@@ -130,11 +130,11 @@ class SlotMethod(Method):
             raise ValueError("a user's slots must increase")
         for part in self._parts:
             check_told_apart(part, randomness)
-        step = self._step(state, Batch(rows, slot, values, randomness.within(self.use)))
+        step = self.report(state, Batch(rows, slot, values, randomness.within(self.use)))
         last[rows] = slot
         return step
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         """`step`, of a slot that is later; ``last`` still is the one before it."""
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ class SlotMethod(Method):
             *([theirs] if theirs else []),
         )
 
-    def _draw(
+    def draw(
         self,
         state: State,
         batch: Batch,

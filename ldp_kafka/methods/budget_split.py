@@ -64,7 +64,7 @@ class BudgetSplit(Split):
     def blank(self, n: int) -> NDArray[Any]:
         return np.zeros((n, self.dimension), np.int64)
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.cost)
         answers, paid = np.zeros((len(batch.rows), self.dimension)), batch.part(allowed)
         for at in range(self.dimension):

@@ -37,9 +37,9 @@ class Direct(PerSlot):
 
     name = "sw_direct"
 
-    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+    def answer(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
         del turn  # a value is perturbed by itself
-        return self._draw(state, batch, batch.values / FIXED, (batch.values,), phase)
+        return self.draw(state, batch, batch.values / FIXED, (batch.values,), phase)
 
 
 class PiecewiseDirect(Direct):

@@ -142,7 +142,7 @@ class Threshold(Timed):
         }
         return {**super().fields, **rings}
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         rows, slot = batch.rows, batch.slot
         allowed = self.ledger.charge(state, rows, slot, self.spend)
         if self.calibration == "published":
@@ -150,7 +150,7 @@ class Threshold(Timed):
         columns, place = state.columns, slot % self.length
         paid = batch.part(allowed)
         some, places = paid.rows, np.full(len(paid.rows), place)
-        columns["places"][place][some] = self._draw(state, paid, places, (places,))
+        columns["places"][place][some] = self.draw(state, paid, places, (places,))
         columns["values"][place][some] = paid.values
         columns["held"][place][some] = slot
         if place == self.length - 1:
@@ -186,7 +186,7 @@ class Threshold(Timed):
         target = np.zeros(len(rows), np.int64)
         free = np.flatnonzero(allowed & ~(empty[:, 0] & (empty.sum(1) <= self.threshold)))
         nothing = np.zeros(len(free), np.int64)
-        drawn = self._draw(state, batch.part(free), nothing, (nothing,))
+        drawn = self.draw(state, batch.part(free), nothing, (nothing,))
         turned = (drawn[:, None] + np.arange(self.length)) % self.length
         first = np.argmax(np.take_along_axis(empty[free], turned, 1), axis=1)
         target[free] = turned[np.arange(len(free)), first]

@@ -95,7 +95,7 @@ class Fast(Sampled):
         )
 
     def _observe(self, state: State, batch: Batch) -> Observed:
-        answers = self._draw(state, batch, batch.values / FIXED, (batch.values,))
+        answers = self.draw(state, batch, batch.values / FIXED, (batch.values,))
         noisy, count = np.rint(answers * FIXED).astype(np.int64), len(batch.rows)
         return Observed(noisy, np.full(count, self._variance), np.zeros(count, np.int64))
 

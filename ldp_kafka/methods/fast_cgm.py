@@ -127,7 +127,7 @@ class FastCorrelated(Sampled):
     def _observe(self, state: State, batch: Batch) -> Observed:
         last = state.columns["reported"][0][batch.rows]
         inputs, aimed = self.chain.aim(state, batch)
-        answers = self._draw(state, batch, inputs, aimed)
+        answers = self.draw(state, batch, inputs, aimed)
         noisy = self.chain.report(state, batch, aimed, answers)
         k = np.minimum(aimed.turn, len(self._fresh) - 1)
         reuse: NDArray[np.int64] = self.chain.ratios[k]

@@ -93,7 +93,7 @@ class Feedback(PerSlot):
         """Which of its `turns` a report is like that remembers so many."""
         return reports
 
-    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+    def answer(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
         deviation = self.remembered(state, batch.rows, turn)
         return self._report(state, batch, deviation, phase)
 
@@ -103,7 +103,7 @@ class Feedback(PerSlot):
         """Answers (n,) for values and D; may use ``deviation`` up."""
         aim = self._aim(batch.values + deviation)
         inputs = (aim - self._low) / self._span
-        answers = self._draw(state, batch, inputs, (batch.values, deviation), phase)
+        answers = self.draw(state, batch, inputs, (batch.values, deviation), phase)
         reported = self._low + (answers * self._span).astype(np.int64)
         self._remember(state, batch, deviation, reported)
         return answers

@@ -150,11 +150,11 @@ class GaussianStream(UserLevel):
         most = ceil(self._reach / self.scale) + 1
         return -most, most
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         allowed = self.ledger.charge(state, batch.rows, batch.slot, 1)
         answers, paid = self._nothing(len(batch.rows)), batch.part(allowed)
         inputs, aimed = self.chain.aim(state, paid)
-        fresh = self._draw(state, paid, inputs, self._bind(aimed))
+        fresh = self.draw(state, paid, inputs, self._bind(aimed))
         reported = self.chain.report(state, paid, aimed, fresh)
         answers[allowed] = np.rint(reported / (FIXED * self.scale)) * self.scale
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))

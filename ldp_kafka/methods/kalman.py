@@ -122,7 +122,7 @@ class Sampled(UserLevel):
         """How far from 0 a noisy value can lie, in lengths of the domain."""
         raise NotImplementedError
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         due = state.columns["due"][batch.rows] <= batch.slot
         allowed = self.ledger.charge(state, batch.rows, batch.slot, due.astype(np.int32))
         sent = due & allowed

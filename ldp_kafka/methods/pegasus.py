@@ -188,9 +188,9 @@ class PegasusLocal(PerSlot):
         }
         return {**super().fields, **own}
 
-    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+    def answer(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
         rows, values = batch.rows, batch.values
-        answers = self._draw(state, batch, values / FIXED, (values,), phase)
+        answers = self.draw(state, batch, values / FIXED, (values,), phase)
         noisy = np.floor(answers * FIXED).astype(np.int64)
         columns, block = state.columns, turn // self.block
         count = columns["count"][rows] * (columns["began"][rows] == block)
@@ -218,7 +218,7 @@ class PegasusLocal(PerSlot):
         # times its size: below 2**48
         deviation = (np.abs(kept * size - total) * inside).sum(0) + np.abs(values * size - total)
         share = np.minimum(deviation / (size * (2 * self._theta)), 1.0)
-        answers = self._draw(state, batch, share, (deviation, size), 1, mechanism=self.test)
+        answers = self.draw(state, batch, share, (deviation, size), 1, mechanism=self.test)
         level = state.columns["level"][rows] / FIXED if self.threshold is not None else 0.5
         return np.asarray(answers < level)
 
@@ -228,7 +228,7 @@ class PegasusLocal(PerSlot):
             return
         count = len(batch.rows)
         middle, nothing = np.full(count, 0.5), np.zeros(count, np.int64)
-        level = self._draw(state, batch, middle, (nothing,), 2, mechanism=self.threshold)
+        level = self.draw(state, batch, middle, (nothing,), 2, mechanism=self.threshold)
         state.columns["level"][batch.rows] = np.floor(level * FIXED).astype(np.int64)
 
     def tables(self) -> list[int]:

@@ -57,20 +57,20 @@ class PerSlot(SlotMethod):
         """How one report reads; simulated once."""
         return ResponseCurve.of(self.single)
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
         return self._reported(state, batch, batch.slot, allowed)
 
     def _reported(self, state: State, batch: Batch, turn: int, allowed: NDArray[np.bool_]) -> Step:
         """What those report whose ledger has allowed it."""
         if allowed.all():
-            answers = self._perturb(state, batch, turn)
+            answers = self.answer(state, batch, turn)
         else:
             answers = np.zeros(len(batch.rows))
-            answers[allowed] = self._perturb(state, batch.part(allowed), turn)
+            answers[allowed] = self.answer(state, batch.part(allowed), turn)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
-    def _perturb(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
+    def answer(self, state: State, batch: Batch, turn: int, phase: int = 0) -> NDArray[Any]:
         """Answers (n,) of users who report; ``turn`` counts what reports are counted in: slots, or
         segments.
         """

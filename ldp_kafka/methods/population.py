@@ -58,13 +58,13 @@ class PopulationUniform(SlotMethod):
     def _shares(self) -> int:
         return 1
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         rows, slot, values = batch[:3]
         member = state.users[rows, 0] % np.uint64(self.window) == np.uint64(slot % self.window)
         allowed = self.ledger.charge(state, rows, slot, member * np.int32(self.spend))
         sent = np.flatnonzero(member & allowed)
         answers = self.blank(len(rows))
-        answers[sent] = self._draw(state, batch.part(sent), values[sent], (values[sent],))
+        answers[sent] = self.draw(state, batch.part(sent), values[sent], (values[sent],))
         return Step(
             answers, np.where(allowed, np.where(member, SENT, SILENT), REFUSED).astype(np.uint8)
         )

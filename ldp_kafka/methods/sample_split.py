@@ -79,7 +79,7 @@ class SampleSplit(Split):
         """Each slot has one: the number of the coordinate whose turn it is."""
         return np.asarray(slots % self.dimension == phase)
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         turn, at = divmod(batch.slot, self.dimension)
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.cost)
         answers = np.zeros(len(batch.rows))

@@ -191,7 +191,7 @@ class Segmented(PerSlot):
             "taken": Field("i4"),
         }
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         turn, place = divmod(batch.slot, self.segment)
         due = place == (self.segment - 1 if self.position is None else self.position)
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend if due else 0)

@@ -168,8 +168,7 @@ class Split(SlotMethod):
     def _coordinate(self, state: State, batch: Batch, turn: int, at: int) -> NDArray[Any]:
         """Answers (n,) for coordinate ``at``, whose noise is of the phase of that number."""
         lane, own = state.lane(at, self._own), batch._replace(values=batch.values[:, at])
-        inner = self.each._perturb  # noqa: SLF001 - of its own kind: a method within a method
-        answers: NDArray[Any] = inner(lane, own, turn, at)
+        answers: NDArray[Any] = self.each.answer(lane, own, turn, at)
         return answers
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:

@@ -157,7 +157,7 @@ class SingleWindow(Timed):
         """
         return SLOT
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         rows, slot, values = batch[:3]
         columns, begin = state.columns, slot - self.length + 1
         since = np.where(columns["last"][rows] == slot - 1, columns["since"][rows], slot)
@@ -195,7 +195,7 @@ class SingleWindow(Timed):
         true, low = self._period(begin), SLOT - self._tau // 2
         count = len(batch.rows)
         share = np.full(count, min(max((true - low) / self._tau, 0.0), 1.0))
-        answers = self._draw(state, batch, share, (np.full(count, true),))
+        answers = self.draw(state, batch, share, (np.full(count, true),))
         drawn: NDArray[np.int64] = low + np.floor(answers * self._tau).astype(np.int64)
         if self.calibration == "published":
             return drawn * SLOT // true

@@ -119,14 +119,14 @@ class ThresholdPerturbation(SlotMethod):
             "threshold": Field("i4", initial=BINS),
         }
 
-    def _step(self, state: State, batch: Batch) -> Step:
+    def report(self, state: State, batch: Batch) -> Step:
         rows, slot, values = batch[:3]
         allowed = self.ledger.charge(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
         scouting = state.columns["count"][rows] < self.first
         early, late = np.flatnonzero(allowed & scouting), np.flatnonzero(allowed & ~scouting)
         if len(early):
-            answers[early] = self._draw(
+            answers[early] = self.draw(
                 state,
                 batch.part(early),
                 values[early] / FIXED,
@@ -139,7 +139,7 @@ class ThresholdPerturbation(SlotMethod):
             ceiling = threshold * (FIXED // BINS)
             share = np.minimum(values[late], ceiling) / ceiling
             bound = (values[late], threshold)
-            drawn = self._draw(state, batch.part(late), share, bound)
+            drawn = self.draw(state, batch.part(late), share, bound)
             answers[late] = drawn * (threshold / BINS)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 

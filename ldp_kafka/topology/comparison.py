@@ -13,7 +13,7 @@ from ldp_kafka.methods.protocols.oracle import ORACLES
 from ldp_kafka.methods.protocols.prediction import LONGEST, Crowd, Expected, Variances, predict
 from ldp_kafka.statistics import CrowdStatistic
 from ldp_kafka.topology.model import Topology
-from ldp_kafka.topology.sections import PURE
+from ldp_kafka.topology.sections import pure
 
 __all__ = ["MOVES", "Comparison", "Moving", "compare"]
 
@@ -157,7 +157,7 @@ def _protocols(topology: Topology) -> list[Protocol]:
     """Those that the topology could run in place of its method."""
     privacy, method = topology.privacy, topology.method
     fits = topology.flow.raw is None or topology.input.written
-    mechanism = privacy.mechanism if privacy.mechanism in PURE else ORACLES[method.kind]
+    mechanism = privacy.mechanism if privacy.mechanism in pure() else ORACLES[method.kind]
     shape: dict[str, Any] = (
         {"domain": privacy.domain}
         if privacy.categories is None

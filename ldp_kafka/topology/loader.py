@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
+from ldp_kafka import plugins
 from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.protocols.processing import Processing
@@ -19,6 +20,7 @@ from ldp_kafka.topology.document import Document, Unset, key_text, read
 from ldp_kafka.topology.durations import parse_duration
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import Path, parse_path
+from ldp_kafka.topology.plugged import try_plugins
 from ldp_kafka.topology.schema import problems as schema_problems
 from ldp_kafka.topology.schema import with_defaults
 from ldp_kafka.topology.sections import EVENTS, TICKS, frozen
@@ -138,6 +140,8 @@ class _Work:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.found = list(document.problems)
+        # before the schema is asked: it lists the names that are registered
+        self.found += self._plugin_problems()
         self.found += [
             (path, error)
             for path, error in schema_problems(document)
@@ -169,16 +173,43 @@ class _Work:
             return None
         edge_kafka, collector_kafka = made.pop("kafka")
         try:
-            return Topology(
+            topology = Topology(
                 name=name,
                 file=self.document.file,
                 edge_kafka=edge_kafka,
                 collector_kafka=collector_kafka,
+                plugins=tuple(data.get("plugins", ())),
                 **made,
             )
+            try_plugins(topology)
         except TopologyError as error:
             self._locate(error)
             return None
+        return topology
+
+    def _plugin_problems(self) -> Iterator[tuple[Path, TopologyError]]:
+        """Why a plug-in, or the mechanism or method that it is needed for, cannot be had."""
+        data = self.document.data if isinstance(self.document.data, dict) else {}
+        privacy = data.get("privacy")
+        listed, privacy = data.get("plugins"), privacy if isinstance(privacy, dict) else {}
+        modules = listed if isinstance(listed, list) else []
+        for at, module in enumerate(modules):
+            if isinstance(module, str):
+                try:
+                    plugins.load(module)
+                except ConfigurationError as error:
+                    yield self.document.problem(("plugins", at), str(error))
+        for key in ("mechanism", "method"):
+            name = privacy.get(key)
+            try:
+                plugins.find(name)
+            except ConfigurationError as error:
+                yield self.document.problem(("privacy", key), str(error))
+            plugin = plugins.plugin_of(name) if isinstance(name, str) else None
+            if plugin and not plugin.by_entry_point and plugin.module not in modules:
+                yield self.document.problem(
+                    ("privacy", key), f"{name} is of {plugin.module}: list it under plugins"
+                )
 
     def _section(
         self,

@@ -21,6 +21,7 @@ from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.grid import Grid, grid_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Responder
 from ldp_kafka.methods.runnable import protocol_of
+from ldp_kafka.plugins import Plugin, plugin_of
 from ldp_kafka.statistics import (
     DECIDED,
     LARGEST,
@@ -67,6 +68,7 @@ class Topology(Checked):
     file : where it was read from
     edge_kafka, collector_kafka : the two sides; one object where one block serves both
     input, privacy, output, edge, runtime : the sections of the file
+    plugins : modules that the file lists
 
     Raises
     ------
@@ -83,6 +85,7 @@ class Topology(Checked):
     output: Output
     edge: Edge
     runtime: Runtime
+    plugins: tuple[str, ...] = ()
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         wrong = list(self._no_bins())
@@ -464,6 +467,12 @@ class Topology(Checked):
         )
 
     @cached_property
+    def plugged(self) -> tuple[Plugin, ...]:
+        """The plug-ins that shape its reports: of its method and of its mechanism."""
+        found = map(plugin_of, (self.privacy.method, self.privacy.mechanism))
+        return tuple(sorted({each for each in found if each is not None}))
+
+    @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits over all that shapes reports: what keyed noise, state and reports
         are bound to.
@@ -489,6 +498,11 @@ class Topology(Checked):
             per_slot=self.input.per_slot,
             **({} if self.grid is None else {"grid": list(self.grid)}),
             **({"trust": self.privacy.trust} if self.curated else {}),
+            **(
+                {"plugins": [[one.distribution, one.noise_version] for one in self.plugged]}
+                if self.plugged
+                else {}
+            ),
         )
 
     @cached_property
@@ -525,6 +539,12 @@ class Topology(Checked):
             **({} if self.output.bins is None else {"bins": self.output.bins}),
             # else a replay would send what has been sent in other batches
             **({"report_rows": self.report_rows} if self.report_rows else {}),
+            # else a replay could draw as another release of a package does
+            **(
+                {"plugins": [[one.distribution, one.digest] for one in self.plugged]}
+                if self.plugged
+                else {}
+            ),
         )
 
     @property

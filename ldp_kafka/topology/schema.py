@@ -21,7 +21,7 @@ from ldp_kafka.topology.document import Document, key_text, plain_scalar
 from ldp_kafka.topology.durations import UNITS, not_a_duration
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
-from ldp_kafka.topology.sections import PURE
+from ldp_kafka.topology.sections import pure
 
 __all__ = ["problems", "schema", "with_defaults"]
 
@@ -85,7 +85,7 @@ def _name(whole: dict[str, Any]) -> None:
     )
     privacy["method"]["enum"] = names()
     privacy["mechanism"]["enum"] = sorted(
-        {*PURE, *(method.default_mechanism for method in METHODS.values())}
+        {*pure(), *(method.default_mechanism for method in METHODS.values())}
     )
     output["statistics"]["items"]["enum"] = sorted(STATISTICS)
     output["postprocess"]["properties"]["smooth"]["enum"] = list(SMOOTHING)
@@ -115,9 +115,8 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
         yield document.problem((), _KINDS[kind][1])
         return
     seen = set()
-    for error in _validator(kind, (*names(), *STATISTICS, *INPUT_FORMATS)).iter_errors(
-        document.data
-    ):
+    registered = (*names(), *pure(), *STATISTICS, *INPUT_FORMATS)
+    for error in _validator(kind, registered).iter_errors(document.data):
         for path, message in _said(error):
             if (path, message) not in seen:
                 seen.add((path, message))
@@ -232,7 +231,7 @@ def _like(place: dict[str, Any]) -> str:
 
 def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
     said = f"must be one of {', '.join(known)}; got {_shown(found)}"
-    if path == ("privacy", "method") and found in PURE:
+    if path == ("privacy", "method") and found in pure():
         return f"{said}: {found} is a mechanism, and stands in privacy.mechanism"
     return said + did_you_mean(found, known)
 

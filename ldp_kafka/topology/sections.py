@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -32,7 +32,6 @@ __all__ = [
     "EVENTS",
     "MOST_SLOTS",
     "OF_CODES",
-    "PURE",
     "TICKS",
     "TOPIC",
     "Checked",
@@ -43,10 +42,13 @@ __all__ = [
     "Privacy",
     "Runtime",
     "frozen",
+    "pure",
 ]
 
-# the ledger counts epsilon alone
-PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))
+NORMAL = {"gaussian", "gaussian_vector"}
+"""Mechanisms that a method must have for its own: their loss is no epsilon alone, which is all that
+the ledger counts.
+"""
 ADDED = ("sum", "mean")
 """By ``input.per_slot``: what adds values."""
 AT_ONCE = "first"
@@ -63,6 +65,11 @@ LONGEST = 256  # bytes of an id
 TICKS, EVENTS = "ticks", "events"
 """By ``input.closing``."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+
+
+def pure() -> list[str]:
+    """Names of the mechanisms that any method can draw through, plug-ins' with ours."""
+    return sorted(MECHANISMS.keys() - NORMAL)
 
 
 def _values_of(mechanism: str) -> str:
@@ -635,12 +642,12 @@ class Privacy(Checked):
         """Why the method, whose own mechanism is ``default``, cannot draw with the one named."""
         of = _values_of(default)
         fitting = [default]
-        if default in PURE:
-            fitting = [name for name in PURE if _values_of(name) == of]
+        if default in pure():
+            fitting = [name for name in pure() if _values_of(name) == of]
         if self.mechanism in fitting:
             return
         message = f"must be one of {', '.join(fitting)} for {self.method}"
-        if self.mechanism in PURE and _values_of(self.mechanism) != of:
+        if self.mechanism in pure() and _values_of(self.mechanism) != of:
             message += (
                 f": {self.mechanism} is a mechanism for {_values_of(self.mechanism)}, and"
                 f" {self.method} needs one for {of}"
@@ -654,17 +661,20 @@ class Privacy(Checked):
 
     def made(self, **more: Any) -> Method:
         """The method, with more of what its collector reads reports by."""
+        if self._method.own_noise:
+            return self.maker(**more)
+        return self.maker(MECHANISMS[self.mechanism], **more)
+
+    @property
+    def maker(self) -> Callable[..., Method]:
+        """Makes the method: of a mechanism factory, or of nothing where it has its own noise."""
         given = {"window": self.window, "domain": self.domain, "categories": self.categories}
         shape: dict[str, Any] = {name: what for name, what in given.items() if what is not None}
-        kind = self._method
-        if not kind.own_noise:
-            shape["mechanism"] = MECHANISMS[self.mechanism]
-        return kind.make(
-            epsilon=self.epsilon,
-            calibration=self.calibration,
-            **shape,
-            **{**self.parameters, **more},
-        )
+        common = {"epsilon": self.epsilon, "calibration": self.calibration, **shape}
+        make = partial(self._method.make, **common | dict(self.parameters))
+        if self._method.own_noise:
+            return make
+        return lambda mechanism, **more: make(mechanism=mechanism, **more)
 
     @property
     def resolved(self) -> dict[str, Any]:

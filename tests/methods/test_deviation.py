@@ -30,7 +30,7 @@ def supports(method, values, repeats):
     state = method.state(np.column_stack([rows, rows]).astype(np.uint64))
     found, source = [], seeded(7)
     for slot, now in enumerate(table.reshape(len(table), users)):
-        answers = method._perturb(
+        answers = method.answer(
             state, Batch(rows, slot, (np.tile(now, repeats) * FIXED).astype(np.int64), source), slot
         )
         found.append([method.support(each) for each in answers.reshape(repeats, users)])
@@ -189,7 +189,7 @@ def test_the_error_of_one_release_is_the_simulated_one(name, own, epsilon):
         state, source = method.state(np.column_stack([rows, rows]).astype(np.uint64)), seeded(3)
         values = np.full(users, int(level * FIXED))
         for turn in range(method.turns):
-            answers = method._perturb(state, Batch(rows, turn, values, source), turn)
+            answers = method.answer(state, Batch(rows, turn, values, source), turn)
             worst = max(worst, np.mean((method.released(answers) - level) ** 2) ** 0.5)
     assert method.single_error == pytest.approx(worst, rel=0.04)
 

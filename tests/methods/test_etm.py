@@ -190,8 +190,8 @@ class WholeBudgetAValue(Threshold):
 
 
 class KeepsItsPlaces(Threshold):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        super()._draw(state, batch, inputs, bound, phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        super().draw(state, batch, inputs, bound, phase)
         return inputs
 
 
@@ -202,8 +202,8 @@ class TellsThePlaceInLowBits(Threshold):
 
 
 class SwapsOnlySmallValues(Threshold):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        drawn = super()._draw(state, batch, inputs, bound, phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        drawn = super().draw(state, batch, inputs, bound, phase)
         return np.where(self._seen > 2**31, inputs, drawn)
 
     def step(self, state, batch):
@@ -212,13 +212,13 @@ class SwapsOnlySmallValues(Threshold):
 
 
 class OneDrawForAllSlots(Threshold):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        return super()._draw(state, batch._replace(slot=0), np.zeros_like(inputs), (), phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        return super().draw(state, batch._replace(slot=0), np.zeros_like(inputs), (), phase)
 
 
 class DrawsBeforeItAsks(Threshold):
     def step(self, state, batch):
-        self._draw(state, batch, np.zeros(len(batch.rows), np.int64), (), 1)
+        self.draw(state, batch, np.zeros(len(batch.rows), np.int64), (), 1)
         return super().step(state, batch)
 
 

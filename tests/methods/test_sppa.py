@@ -356,14 +356,14 @@ class AddsTheTruePeriodAfterwards(SamplingPeriod):
 
 
 class PublishesThePeriodAsItIs(SamplingPeriod):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        super()._draw(state, batch, inputs, bound, phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        super().draw(state, batch, inputs, bound, phase)
         return inputs
 
 
 class OneDrawForAllSegments(SamplingPeriod):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        return super()._draw(state, batch._replace(slot=0), inputs, bound, phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        return super().draw(state, batch._replace(slot=0), inputs, bound, phase)
 
 
 class BillsNothing(SamplingPeriod):

@@ -152,9 +152,9 @@ class OthersMayBeTheTruth:
 class TakesTheTruthForTheLastPlace:
     """The last category never is among the others."""
 
-    def _perturb(self, values, randomness, first):
+    def perturb_part(self, values, randomness, first):
         last = self.categories - 1
-        return super()._perturb(np.where(values == 0, last, values), randomness, first)
+        return super().perturb_part(np.where(values == 0, last, values), randomness, first)
 
 
 class _Skewed:
@@ -171,8 +171,8 @@ class _Skewed:
 
 @breaks("sampler_follows_law", of=Subset)
 class PrefersTheFirstOthers:
-    def _perturb(self, values, randomness, first):
-        return super()._perturb(values, _Skewed(randomness), first)
+    def perturb_part(self, values, randomness, first):
+        return super().perturb_part(values, _Skewed(randomness), first)
 
 
 @breaks("law_is_exact", of=Subset)

@@ -258,17 +258,17 @@ class CgmAddsTheClippedOff(CorrelatedGaussian):
 
 @breaks("noise_is_bound_to_its_input", of=CorrelatedGaussian)
 class CgmNoiseKnowsTheValueOnly(CorrelatedGaussian):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        return super()._draw(state, batch, inputs, (bound[1],), phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        return super().draw(state, batch, inputs, (bound[1],), phase)
 
 
 @breaks("noise_is_keyed", of=GaussianDirect)
 class GaussianNoiseKnowsNoSlot(GaussianDirect):
-    def _draw(self, state, batch, inputs, bound, phase=0):
-        return super()._draw(state, batch._replace(slot=0), inputs, bound[1:2], phase)
+    def draw(self, state, batch, inputs, bound, phase=0):
+        return super().draw(state, batch._replace(slot=0), inputs, bound[1:2], phase)
 
 
 @breaks("noise_is_keyed", of=CorrelatedGaussian)
 class CgmDrawsAgainOnReplay(CorrelatedGaussian):
-    def _draw(self, state, batch, inputs, bound, phase=0):
+    def draw(self, state, batch, inputs, bound, phase=0):
         return self.mechanism.perturb(inputs, system())

@@ -184,9 +184,9 @@ class KeepsTheInputsLowBits:
 class AddsFloatNoise:
     """As the textbooks' samplers do."""
 
-    def _perturb(self, values, randomness, first):
+    def perturb_part(self, values, randomness, first):
         noise = randomness.words(len(values), 4, first=first)[:, 2] * 2.0**-60
-        return super()._perturb(values, randomness, first) + noise
+        return super().perturb_part(values, randomness, first) + noise
 
 
 @breaks("sampler_follows_law", of=(Grr, Olh, Had, *BITS, Pm, Du))
@@ -238,11 +238,11 @@ class RemembersNothingButItsSeed:
 
 @breaks("randomness_has_one_door", of=(*WINDOWS, Lap, Normal))
 class AsksAgainForWhatIsHigh:
-    def _perturb(self, values, randomness, first):
-        reports = super()._perturb(values, randomness, first)
+    def perturb_part(self, values, randomness, first):
+        reports = super().perturb_part(values, randomness, first)
         high = reports > 0.75
         return (
-            np.where(high, super()._perturb(values, randomness, first), reports)
+            np.where(high, super().perturb_part(values, randomness, first), reports)
             if high.any()
             else reports
         )

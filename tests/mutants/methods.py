@@ -125,7 +125,7 @@ class RoundsTheBudgetUp:
 class DrawsBeforeItAsks:
     def step(self, state, batch):
         inputs = batch.values / FIXED if self.kind == "numeric" else batch.values
-        self._draw(state, batch, inputs, (batch.values,), phase=1)
+        self.draw(state, batch, inputs, (batch.values,), phase=1)
         return super().step(state, batch)
 
 
@@ -134,8 +134,8 @@ class DrawsBeforeItAsks:
 
 @breaks("one_context_one_input", of=(Direct, Lpu))
 class NoiseKnowsNoInput:
-    def _draw(self, state, batch, inputs, bound, *more, **named):
-        return super()._draw(state, batch, inputs, (), *more, **named)
+    def draw(self, state, batch, inputs, bound, *more, **named):
+        return super().draw(state, batch, inputs, (), *more, **named)
 
 
 @breaks("one_context_one_input", of=Topl, alphabet=(0.0, 0.4, 1.0))
@@ -143,27 +143,27 @@ class NoiseKnowsNoInput:
 class NoiseKnowsTheValueOnly:
     """Not the deviation, or the threshold."""
 
-    def _draw(self, state, batch, inputs, bound, *more, **named):
-        return super()._draw(state, batch, inputs, bound[:1], *more, **named)
+    def draw(self, state, batch, inputs, bound, *more, **named):
+        return super().draw(state, batch, inputs, bound[:1], *more, **named)
 
 
 @breaks("noise_is_keyed", of=(Direct, Lpu))
 class NoiseKnowsNoSlot:
-    def _draw(self, state, batch, *more, **named):
-        return super()._draw(state, batch._replace(slot=0), *more, **named)
+    def draw(self, state, batch, *more, **named):
+        return super().draw(state, batch._replace(slot=0), *more, **named)
 
 
 @breaks("noise_is_keyed", of=Direct)
 class NoiseKnowsNoUser:
-    def _draw(self, state, batch, *more, **named):
+    def draw(self, state, batch, *more, **named):
         rows = np.arange(len(batch.rows))
         users = np.column_stack([state.users[: len(rows), 0], batch.rows]).astype(np.uint64)
-        return super()._draw(self.state(users), batch._replace(rows=rows), *more, **named)
+        return super().draw(self.state(users), batch._replace(rows=rows), *more, **named)
 
 
 @breaks("noise_is_keyed", of=Direct)
 class DrawsAgainOnReplay:
-    def _draw(self, state, batch, inputs, *more, **named):
+    def draw(self, state, batch, inputs, *more, **named):
         return self.mechanism.perturb(inputs, system())
 
 
@@ -174,9 +174,9 @@ class NoiseKnowsNoName:
 
 @breaks("noise_is_its_own", of=Direct)
 class NoiseKnowsNoBudget(NoiseKnowsNoName):
-    def _draw(self, state, batch, *more, **named):
+    def draw(self, state, batch, *more, **named):
         deaf = batch._replace(randomness=Deaf(batch.randomness))
-        return super()._draw(state, deaf, *more, **named)
+        return super().draw(state, deaf, *more, **named)
 
 
 # --- values and slots
@@ -231,7 +231,7 @@ class LeavesTheOrderToItsLedger:
     """A ledger adds up what it is asked for, in whatever order: it refuses no repeat."""
 
     def step(self, state, batch):
-        return self._step(state, batch)
+        return self.report(state, batch)
 
 
 # --- what is published, and of whom
@@ -317,18 +317,18 @@ class ReportsInEverySlot:
         super().__init__(**parameters)
         self.ledger = Generous(self.window, self.ledger.budget)
 
-    def _step(self, state, batch):
+    def report(self, state, batch):
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
-        answers = self._draw(state, batch, batch.values, (batch.values,))
+        answers = self.draw(state, batch, batch.values, (batch.values,))
         return Step(answers, np.where(allowed, SENT, REFUSED))
 
 
 @breaks("own_reports_are_allowed", of=Lpu)
 class AsksForMoreThanItsTurn:
-    def _step(self, state, batch):
+    def report(self, state, batch):
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
         answers, own = np.zeros(len(batch.rows), np.int64), batch.values[allowed]
-        answers[allowed] = self._draw(state, batch.part(allowed), own, (own,))
+        answers[allowed] = self.draw(state, batch.part(allowed), own, (own,))
         return Step(answers, np.where(allowed, SENT, REFUSED))
 
 
@@ -346,6 +346,6 @@ class GroupsByValue:
 
 @breaks("users_are_apart", of=Lpu)
 class BindsTheCrowd:
-    def _draw(self, state, batch, inputs, bound, *more, **named):
+    def draw(self, state, batch, inputs, bound, *more, **named):
         bound = (*bound, np.full_like(bound[0], inputs.sum()))
-        return super()._draw(state, batch, inputs, bound, *more, **named)
+        return super().draw(state, batch, inputs, bound, *more, **named)

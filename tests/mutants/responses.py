@@ -16,7 +16,7 @@ from tests.mutants.mechanisms import Declares, Grr, Had, Olh
 
 @breaks("sampler_follows_law", of=Grr)
 class LiesAreNeverTheTruth:
-    def _perturb(self, values, randomness, first):
+    def perturb_part(self, values, randomness, first):
         words = randomness.words(len(values), 1, first=first)[:, 0]
         return np.where(words < self._keep, values, (values + 1 + words % 3) % 4).astype(np.int64)
 
@@ -51,7 +51,7 @@ class CutsEstimatesAtZero:
 
 @breaks("randomness_has_one_door", of=Grr)
 class LiesFromAFixedSeed:
-    def _perturb(self, values, randomness, first):
+    def perturb_part(self, values, randomness, first):
         words = randomness.words(len(values), 1, first=first)[:, 0]
         lies = np.random.default_rng(0).integers(0, 4, len(values))
         return np.where(words < self._keep, values, lies)
@@ -83,7 +83,7 @@ class SupportIsThatOfAPopulation:
 
 @breaks("sampler_follows_law", of=Olh)
 class LiesAreNeverTheCell:
-    def _perturb(self, values, randomness, first):
+    def perturb_part(self, values, randomness, first):
         words, g = randomness.words(len(values), SEED_WORDS + 1, first=first), self._family.cells
         seeds = self._family.draw(words[:, :SEED_WORDS])
         cell = self._family.cell(seeds, values)
@@ -93,10 +93,10 @@ class LiesAreNeverTheCell:
 
 @breaks("sampler_follows_law", of=Olh)
 class DropsSeedsItDoesNotLike:
-    def _perturb(self, values, randomness, first):
-        reports, g = super()._perturb(values, randomness, first), self._family.cells
+    def perturb_part(self, values, randomness, first):
+        reports, g = super().perturb_part(values, randomness, first), self._family.cells
         again = self._family.cell(reports // g, values) == 0  # the seed then tells the category
-        return np.where(again, super()._perturb(values, randomness, first), reports)
+        return np.where(again, super().perturb_part(values, randomness, first), reports)
 
 
 @breaks("sampler_follows_law", of=Olh)
@@ -189,8 +189,8 @@ class ErrorIsThatOfRareCategories:
 
 @breaks("reports_are_float_safe", of=Olh)
 class KeepsTheCategorysLastBit:
-    def _perturb(self, values, randomness, first):
-        return 2 * super()._perturb(values, randomness, first) + (values & 1)
+    def perturb_part(self, values, randomness, first):
+        return 2 * super().perturb_part(values, randomness, first) + (values & 1)
 
 
 @breaks("pieces_do_not_matter", of=Olh)
@@ -212,8 +212,8 @@ class SupportOfOneFunctionAtATime:
 
 @breaks("sampler_follows_law", of=Had)
 class LieMayBeTheTruth:
-    def _perturb(self, values, randomness, first):
-        reports = super()._perturb(values, randomness, first)
+    def perturb_part(self, values, randomness, first):
+        reports = super().perturb_part(values, randomness, first)
         bit = np.bitwise_count((reports >> 1) & (values + 1)) & 1
         coin = randomness.words(len(values), 1, first=first)[:, 0] & 1
         return np.where((reports & 1) == bit, reports, (reports & ~1) | coin)
@@ -221,8 +221,8 @@ class LieMayBeTheTruth:
 
 @breaks("sampler_follows_law", of=Had)
 class LeavesTheRowsLastBit:
-    def _perturb(self, values, randomness, first):
-        return super()._perturb(values, randomness, first) & ~2 | (values & 1) << 1
+    def perturb_part(self, values, randomness, first):
+        return super().perturb_part(values, randomness, first) & ~2 | (values & 1) << 1
 
 
 @breaks("certificate_is_true", of=Had)
@@ -252,8 +252,8 @@ class BeginsAtColumnZero:
         law = super().law(max(value - 1, 0) if 0 <= value < 4 else value)
         return law if value else law._replace(weights=[self._truth, self._lie] * self._order)
 
-    def _perturb(self, values, randomness, first):
-        return super()._perturb(values - 1, randomness, first)
+    def perturb_part(self, values, randomness, first):
+        return super().perturb_part(values - 1, randomness, first)
 
 
 @breaks("estimator_is_unbiased", of=Had)

@@ -65,9 +65,9 @@ class AsIfWindowsBeganWhereSegmentsDo:
 class PublishesEverySlot:
     """The fault in the CAPP paper's code."""
 
-    def _step(self, state, batch):
+    def report(self, state, batch):
         self.ledger.charge(state, batch.rows, batch.slot, 0)
-        answers = self._perturb(state, batch, batch.slot)
+        answers = self.answer(state, batch, batch.slot)
         return Step(answers, np.full(len(batch.rows), SENT, np.uint8))
 
 
@@ -84,8 +84,8 @@ class NoiseKnowsTheLastValueOnly:
         self._last = values
         return super().step(state, batch)
 
-    def _draw(self, state, batch, inputs, bound, *more, **named):
-        return super()._draw(state, batch, inputs, (self._last,), *more, **named)
+    def draw(self, state, batch, inputs, bound, *more, **named):
+        return super().draw(state, batch, inputs, (self._last,), *more, **named)
 
 
 @breaks("slots_must_increase", of=Sampled)
@@ -146,16 +146,16 @@ class TestsForNothing(_Unwatched):
 
 @breaks("loss_within_epsilon", of=Absorbing)
 class TestsWithoutNoise(_Unwatched):
-    def _draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
+    def draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
         if not phase:
             return np.asarray(inputs)
-        return super()._draw(state, batch, inputs, bound, phase, mechanism=mechanism)
+        return super().draw(state, batch, inputs, bound, phase, mechanism=mechanism)
 
 
 @breaks("one_context_one_input", of=(Absorbing, PegasusLocal))
 class DrawsTwiceFromOnePhase:
-    def _draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
-        return super()._draw(state, batch, inputs, bound, 0, mechanism=mechanism)
+    def draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
+        return super().draw(state, batch, inputs, bound, 0, mechanism=mechanism)
 
 
 @breaks("own_reports_are_allowed", of=Absorbing)
@@ -236,9 +236,9 @@ class GroupsForFree:
 
 @breaks("loss_within_epsilon", of=PegasusLocal)
 class AveragesTheTruth:
-    def _perturb(self, state, batch, turn, phase=0):
+    def answer(self, state, batch, turn, phase=0):
         rows, values = batch.rows, batch.values
-        answers = super()._perturb(state, batch, turn, phase)
+        answers = super().answer(state, batch, turn, phase)
         total, count = state.columns["total"], state.columns["count"]
         total[rows] += (values - total[rows] // count[rows]) // 2
         return answers
@@ -258,9 +258,9 @@ class GivesTheTestAsMuchAgain:
 
 @breaks("one_context_one_input", of=PegasusLocal)
 class NoiseOfTheTestKnowsNoInput:
-    def _draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
+    def draw(self, state, batch, inputs, bound, phase=0, *, mechanism=None):
         bound = () if phase else bound
-        return super()._draw(state, batch, inputs, bound, phase, mechanism=mechanism)
+        return super().draw(state, batch, inputs, bound, phase, mechanism=mechanism)
 
 
 @breaks("influence_is_true", of=PegasusLocal)
@@ -313,7 +313,7 @@ class CountsSlots:
 class NoiseKnowsNoCoordinate:
     def _coordinate(self, state, batch, turn, at):
         own = batch._replace(values=batch.values[:, at])
-        return self.each._perturb(state.lane(at, self._own), own, turn)
+        return self.each.answer(state.lane(at, self._own), own, turn)
 
 
 class _OneCoordinate(Ledger):
@@ -375,7 +375,7 @@ class ThinksOfOneDeviation:
 class HasOneDeviation:
     def _coordinate(self, state, batch, turn, at):
         lane, own = state.lane(0, self._own), batch._replace(values=batch.values[:, at])
-        return self.each._perturb(lane, own, turn, at)
+        return self.each.answer(lane, own, turn, at)
 
 
 @breaks("loss_within_epsilon", of=SampleSplit)
@@ -413,7 +413,7 @@ class FillsInTheTruth:
 
 @breaks("ledger_holds", of=SampleSplit)
 class DrawsForTheRefused:
-    def _step(self, state, batch):
+    def report(self, state, batch):
         turn, at = divmod(batch.slot, 2)
         answers = self._coordinate(state, batch, turn, at)
         allowed = self.ledger.charge(state, batch.rows, batch.slot, self.cost)

@@ -108,24 +108,24 @@ class IsSureAtTheEnds:
 
 @breaks("sampler_follows_law", of=(Wave, Du))
 class SaysTheOpposite:
-    def _perturb(self, values, randomness, first):
-        return super()._perturb(sum(self.domain) - values, randomness, first)
+    def perturb_part(self, values, randomness, first):
+        return super().perturb_part(sum(self.domain) - values, randomness, first)
 
 
 @breaks("sampler_follows_law", of=Du)
 class UsesTheSignOfTheValue:
     """Randomised response of the sign: a value near the middle is reported as an end."""
 
-    def _perturb(self, values, randomness, first):
-        return super()._perturb(
+    def perturb_part(self, values, randomness, first):
+        return super().perturb_part(
             np.where(np.isfinite(values), np.sign(values), values), randomness, first
         )
 
 
 @breaks("reports_are_float_safe", of=(Du, Hm))
 class ReportsTheTextbooksC:
-    def _perturb(self, values, randomness, first):
-        reports = super()._perturb(values, randomness, first)
+    def perturb_part(self, values, randomness, first):
+        reports = super().perturb_part(values, randomness, first)
         c = (exp(self.epsilon) + 1) / (exp(self.epsilon) - 1)
         upper = self.law(0.0).support[np.argmax(self.law(1.0).weights)]
         return np.where(reports == upper, 0.5 + c / 2, reports)

@@ -17,7 +17,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads, plan
-from ldp_kafka.topology.sections import PURE
+from ldp_kafka.topology.sections import pure
 
 TEXT = """
 topology: {name}
@@ -68,7 +68,7 @@ def released(mechanism):
     )
 
 
-@pytest.mark.parametrize("mechanism", PURE)
+@pytest.mark.parametrize("mechanism", pure())
 def test_a_topology_over_every_mechanism(mechanism):
     releases, truth, batches, topology = released(mechanism)
     assert [release.slot for release in releases] == list(range(START, START + SLOTS))

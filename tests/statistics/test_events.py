@@ -193,7 +193,7 @@ def oracle(method):
 
 def counted(mechanism, release, population):
     """The estimate of as many supporters as a release of categories has, in its last phase."""
-    p, q = mechanism._affine
+    p, q = mechanism.affine
     phases = release["round"]["reports"] if "round" in release else [release["reports"]]
     reports = [each for each in phases if each][-1]
     supporters = np.rint(reports * (q + (p - q) * np.array(release["value"])))

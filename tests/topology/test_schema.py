@@ -14,7 +14,7 @@ from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.runnable import names
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import loads, schema
-from ldp_kafka.topology.sections import PURE
+from ldp_kafka.topology.sections import pure
 from tests.cases import cases
 
 SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
@@ -68,7 +68,7 @@ def test_names_are_those_of_the_registries():
     assert properties["method"]["enum"] == names()
     assert set(names()) == {*PROTOCOLS, *METHODS}
     assert properties["mechanism"]["enum"] == sorted(
-        {*PURE, *(method.default_mechanism for method in METHODS.values())}
+        {*pure(), *(method.default_mechanism for method in METHODS.values())}
     )
     own = {name for method in METHODS.values() for name in method.parameters}
     assert (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ldp_kafka.checks.failure import run_all
+from ldp_kafka.checks.failure import Told, run_all
 from ldp_kafka.checks.mechanism.certificate import certificate_is_true, law_is_exact
 from ldp_kafka.checks.mechanism.estimates import (
     error_is_stated,
@@ -35,6 +35,7 @@ def check_mechanism(
     epsilon: float = 1.0,
     inputs: Sequence[Any] | None = None,
     samples: int | None = None,
+    told: Told | None = None,
 ) -> None:
     """Run every check of `MECHANISM_CHECKS`. What the members must do is in the docstring of
     `ldp_kafka.Mechanism`; a whole example in that of `ldp_kafka.checks`.
@@ -55,6 +56,7 @@ def check_mechanism(
         nearly reached. Default: a spread that does for monotone laws
     samples : reports a probe for the test of the sampler. Default: 10 million, or what can be drawn
         and counted in a second, but not fewer than 2**19
+    told : called after each check with its name and, where it failed, the reason
 
     Raises
     ------
@@ -70,7 +72,7 @@ def check_mechanism(
     trial = MechanismTrial(factory, epsilon, samples, inputs)
     # without one, the others could only stumble
     run_all({"has_every_member": has_every_member}, trial)
-    run_all(MECHANISM_CHECKS, trial)
+    run_all(MECHANISM_CHECKS, trial, told)
 
 
 MECHANISM_CHECKS: dict[str, Callable[[MechanismTrial], None]] = {

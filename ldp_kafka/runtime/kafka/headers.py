@@ -16,12 +16,12 @@ __all__ = ["Log", "headed", "logs"]
 
 _PRIVACY = (
     "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration,"
-    " input.slot or per_slot"
+    " input.slot or per_slot, or the noise version of a plug-in"
 )
 _LAYOUT = (
     "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, what"
     " reads its messages otherwise (input.events, time_unit, coerce), per_user in"
-    " output.statistics, or runtime.shards"
+    " output.statistics, runtime.shards, or the release of a plug-in"
 )
 
 

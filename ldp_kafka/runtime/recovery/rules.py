@@ -265,7 +265,8 @@ RULES: dict[str, Rule] = {
     "fingerprint": Rule(
         "the state was written under this topology's privacy parameters",
         lambda case: case.other("fingerprint"),
-        f"{_OTHER.format('fingerprint')}: a privacy parameter or the slot of the topology changed",
+        f"{_OTHER.format('fingerprint')}: a privacy parameter or the slot of the topology, or"
+        " the noise version of a plug-in, changed",
         "give the topology a new name, or its old parameters (`ldp-kafka state verify` looks at all"
         " of it)",
     ),
@@ -273,7 +274,8 @@ RULES: dict[str, Rule] = {
         "the state was written under this topology's raw topic, fields, partitions and shards",
         lambda case: case.other("layout"),
         f"{_OTHER.format('layout')}: the raw topic, its fields, partitions or partitioning, the"
-        " lateness, max_ahead, the shards, report_rows or per_user changed",
+        " lateness, max_ahead, the shards, report_rows or per_user, or the release of a plug-in,"
+        " changed",
         "give the topology a new name, or its old parameters (`ldp-kafka state verify` looks at all"
         " of it)",
     ),

@@ -1,0 +1,191 @@
+"""Mechanisms and methods of other packages, by name, beside our own.
+
+A package names them in one of two ways. Its entry points of the groups ``ldp_kafka.mechanisms`` and
+``ldp_kafka.methods`` are known wherever the package is installed. A module that a topology lists
+under ``plugins`` has dictionaries ``MECHANISMS`` or ``METHODS``, as ours have. The module that an
+entry point names, or a topology lists, states ``NOISE_VERSION``: a whole number of at least 1, and
+another one as soon as the package draws other noise for the same parameters.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from hashlib import sha256
+from importlib import import_module
+from importlib.metadata import Distribution, entry_points
+from inspect import signature
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.methods.protocols import PROTOCOLS
+
+__all__ = ["Plugin", "find", "load", "plugin_of"]
+
+ENTRY_POINTS: dict[str, dict[str, Any]] = {
+    "ldp_kafka.mechanisms": MECHANISMS,
+    "ldp_kafka.methods": METHODS,
+}
+"""By group: where a name of it is registered."""
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class Plugin(NamedTuple):
+    """Where a mechanism or a method that is not ours lies."""
+
+    module: str
+    distribution: str
+    """The package's name, normalized."""
+    noise_version: int
+    digest: str
+    """SHA-256 over the package's code, as its RECORD states it: equal wherever one wheel is
+    installed.
+    """
+    by_entry_point: bool
+    """Whether an entry point names it, so that no topology has to list the module."""
+
+
+_PLUGINS: dict[str, Plugin] = {}
+
+
+def plugin_of(name: str) -> Plugin | None:
+    """The plug-in that a mechanism or a method of this name is of; None where it is ours."""
+    return _PLUGINS.get(name)
+
+
+def load(module: str) -> None:
+    """Register all mechanisms and methods that a module names.
+
+    Raises
+    ------
+    ConfigurationError : it cannot be imported, is of no installed package, states no noise version,
+        names nothing, or names what is no mechanism or method, or a name that is taken
+    """
+    found = _imported(module)
+    named = [
+        (group, name, each)
+        for group in ENTRY_POINTS
+        for name, each in getattr(found, group.rpartition(".")[2].upper(), {}).items()
+    ]
+    if not named:
+        raise ConfigurationError(f"the plug-in {module} has neither MECHANISMS nor METHODS")
+    for group, name, each in named:
+        _register(group, name, each, found)
+
+
+def find(name: Any) -> None:
+    """Register the mechanism or method that an installed package's entry point has this name for.
+    Nothing where the name is known, or no entry point has it.
+
+    Raises
+    ------
+    ConfigurationError : as `load`; or several packages have an entry point of this name
+    """
+    if not isinstance(name, str) or name in {**MECHANISMS, **METHODS, **PROTOCOLS}:
+        return
+    for group in ENTRY_POINTS:
+        points = {each.value: each for each in entry_points(group=group, name=name)}
+        if len(points) > 1:
+            raise ConfigurationError(f"several packages name {name}: {', '.join(sorted(points))}")
+        for point in points.values():
+            try:
+                each = point.load()
+            except Exception as error:
+                raise _not_loaded(point.value, error) from error
+            _register(group, name, each, _imported(point.module))
+
+
+def _register(group: str, name: str, each: Any, module: ModuleType) -> None:
+    registry, what = ENTRY_POINTS[group], group.rpartition(".")[2].removesuffix("s")
+    if registry.get(name) is each and name in _PLUGINS:
+        return
+    said = f"{what} {name!r} of the plug-in {module.__name__}"
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ConfigurationError(f"{said}: a name must be of a-z, 0-9 and _, a letter first")
+    if (other := _PLUGINS.get(name)) is not None:
+        raise ConfigurationError(f"{said}: the plug-in {other.module} has that name already")
+    if name in {**MECHANISMS, **METHODS, **PROTOCOLS}:
+        raise ConfigurationError(f"{said}: the name is one of ldp_kafka's own")
+    if wrong := (_no_method(name, each) if registry is METHODS else _no_mechanism(each)):
+        raise ConfigurationError(f"{said} {wrong}")
+    version = getattr(module, "NOISE_VERSION", None)
+    if type(version) is not int or version < 1:
+        raise ConfigurationError(
+            f"the plug-in {module.__name__} must state NOISE_VERSION, a whole number of at least 1"
+        )
+    package = _package(module)
+    points = entry_points(group=group, name=name)
+    by_entry_point = any(point.module == module.__name__ for point in points)
+    registry[name] = each
+    _PLUGINS[name] = Plugin(
+        module.__name__, _normal(package.name), version, _code(package), by_entry_point
+    )
+
+
+def _no_method(name: str, each: Any) -> str | None:
+    if not (isinstance(each, type) and issubclass(each, Method)):
+        return "must be a class derived from ldp_kafka.Method"
+    if getattr(each, "name", None) != name:
+        return f"must have the class attribute name = {name!r}"
+    return None
+
+
+def _no_mechanism(each: Any) -> str | None:
+    """Why this is no factory: the second parameter of one tells numbers from categories."""
+    names = list(signature(each).parameters) if callable(each) else []
+    if names[:1] == ["epsilon"] and names[1:2] in (["domain"], ["categories"]):
+        return None
+    return "must be a class or function with the parameters (epsilon, domain or categories)"
+
+
+def _imported(module: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except Exception as error:  # whatever a module does when it is imported
+        raise _not_loaded(module, error) from error
+
+
+def _not_loaded(module: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"cannot import {module}: {type(error).__name__}: {error}")
+
+
+def _package(module: ModuleType) -> Distribution:
+    """The installed package whose RECORD has a module's file."""
+    file = Path(module.__file__ or "").resolve()
+    site = file.parents[len(module.__name__.split(".")) - (file.stem != "__init__")]
+    inside = file.relative_to(site).as_posix()
+    for found in Distribution.discover(path=[str(site)]):
+        if inside in _rows(found):
+            return found
+    raise ConfigurationError(
+        f"the plug-in {module.__name__} is of no installed package, at {file}: build a wheel of it"
+        " and install that (an editable package has no list of its code), so that workers can tell"
+        " one release of it from another"
+    )
+
+
+def _rows(package: Distribution) -> dict[str, str]:
+    """The files of a package and their hashes, as its RECORD has them."""
+    lines = csv.reader((package.read_text("RECORD") or "").splitlines())
+    return {row[0]: row[1] for row in lines if len(row) > 1}
+
+
+def _code(package: Distribution) -> str:
+    """A digest over its code. Files without a hash are caches of Python; scripts, outside of its
+    folder, and what was noted when it was installed differ from machine to machine.
+    """
+    code = {
+        name: row
+        for name, row in _rows(package).items()
+        if row and not name.startswith("..") and ".dist-info/" not in name
+    }
+    return sha256(json.dumps(sorted(code.items())).encode()).hexdigest()
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
