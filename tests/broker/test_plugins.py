@@ -160,7 +160,7 @@ def test_the_commands_of_a_page(kafka, tmp_path, prefix, packages, name):
     ended = subprocess.run(
         ["bash", "-ec", run],
         cwd=tmp_path,
-        env={**shell(tmp_path), "BOOTSTRAP": kafka},
+        env={**shell(tmp_path), "BOOTSTRAP": kafka, "PYTHONSAFEPATH": "1"},  # as a command has it
         capture_output=True,
         text=True,
         timeout=200,

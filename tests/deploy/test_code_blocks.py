@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -194,6 +195,8 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", settings["XDG_RUNTIME_DIR"])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as an interpreter has the folder that it is in
+    before = set(sys.modules)
     found, said = {}, []
     with Shell(tmp_path, settings) as shell:
         for block in blocks(page):
@@ -203,8 +206,11 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
                 (tmp_path / block.file).write_text(block.text)
             if block.language == "sh":
                 said.append(shell.run(block.text))
-            elif block.language == "python":
+            elif block.language == "python" and not block.file:
                 exec(compile(block.text, str(block), "exec"), found)
+    for module in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
+            del sys.modules[module]
     if check := OUTCOMES.get(name(page)):
         check(found, said)
 
