@@ -20,17 +20,18 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.checks.client import CLIENT_CHECKS
-from ldp_kafka.checks.delay import DELAY_CHECKS
+from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
-from ldp_kafka.checks.method import METHOD_CHECKS
+from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.methods import fit
 from tests.broker.chaos.faults import FAULTS
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_name("proofs.json")
 CHECKS = {
     "mechanism": MECHANISM_CHECKS,
-    "method": METHOD_CHECKS,
-    "delay": DELAY_CHECKS,
+    "method": fit(MethodTrial),
+    "delay": fit(DelayTrial),
     "client": CLIENT_CHECKS,
 }
 KINDS = {

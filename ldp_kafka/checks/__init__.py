@@ -76,16 +76,13 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 from __future__ import annotations
 
 from ldp_kafka.checks.client import CLIENT_CHECKS, check_client
-from ldp_kafka.checks.delay import DELAY_CHECKS
 from ldp_kafka.checks.enumeration import worst_loss
 from ldp_kafka.checks.failure import CheckFailure
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, check_mechanism
-from ldp_kafka.checks.method import METHOD_CHECKS
-from ldp_kafka.checks.methods import check_method
+from ldp_kafka.checks.methods import METHOD_CHECKS, check_method
 
 __all__ = [
     "CLIENT_CHECKS",
-    "DELAY_CHECKS",
     "MECHANISM_CHECKS",
     "METHOD_CHECKS",
     "CheckFailure",

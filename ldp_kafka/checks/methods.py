@@ -1,16 +1,49 @@
-"""The contract of any streaming method: one that reports slot by slot, or that releases windows."""
+"""The contract of any streaming method: one that reports slot by slot, or that releases windows.
+
+It rests on exact enumeration: over a mechanism of three outputs (`ldp_kafka.checks.enumeration`),
+or over parts that are dealt their answers (`ldp_kafka.checks.delay.outcomes`), the law of
+everything that a short stream publishes is known, so the guarantee is compared with the true loss
+and not with samples. The two dealers stay two: the one stands for a mechanism that a method is
+given, the other for the five kinds of parts that a method of windows makes for itself. The rest of
+the contract runs over the real method with keyed noise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
-from ldp_kafka.checks.delay import DELAY_CHECKS, DelayTrial
+from ldp_kafka.checks.delay.guarantee import (
+    moves_are_as_proved,
+    parts_keep_their_shares,
+    released_follows_from_draws,
+)
+from ldp_kafka.checks.delay.refusals import no_stream_is_left_waiting
+from ldp_kafka.checks.delay.releases import (
+    every_slot_is_released_once,
+    nothing_after_the_window_matters,
+)
+from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import Told, run_all
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.checks.method.guarantee import (
+    guarantee_is_true,
+    influence_is_true,
+    input_reaches_output,
+    loss_within_epsilon,
+    one_context_one_input,
+)
+from ldp_kafka.checks.method.ledger import ledger_holds, own_reports_are_allowed
+from ldp_kafka.checks.method.refusals import slots_must_increase, values_are_checked
+from ldp_kafka.checks.method.releases import (
+    noise_is_its_own,
+    noise_is_keyed,
+    release_is_step,
+    users_are_apart,
+)
+from ldp_kafka.checks.method.trial import MethodTrial, Trial
 
-__all__ = ["check_method"]
+__all__ = ["METHOD_CHECKS", "check_method", "fit"]
 
 ALPHABET = (0.0, 0.5, 1.0)
 BY_PLACE = (
@@ -18,6 +51,36 @@ BY_PLACE = (
     Parameter.POSITIONAL_OR_KEYWORD,
     Parameter.VAR_POSITIONAL,
 )
+METHOD_CHECKS: dict[str, Callable[[Any], None]] = {
+    check.__name__: check
+    for check in (
+        loss_within_epsilon,
+        parts_keep_their_shares,
+        moves_are_as_proved,
+        guarantee_is_true,
+        input_reaches_output,
+        influence_is_true,
+        released_follows_from_draws,
+        one_context_one_input,
+        every_slot_is_released_once,
+        nothing_after_the_window_matters,
+        release_is_step,
+        users_are_apart,
+        noise_is_keyed,
+        noise_is_its_own,
+        ledger_holds,
+        own_reports_are_allowed,
+        slots_must_increase,
+        no_stream_is_left_waiting,
+        values_are_checked,
+    )
+}
+"""All checks, each of which a kind of method may be excused from: `Trial.unfit` says why."""
+
+
+def fit(kind: Trial | type[Trial]) -> Mapping[str, Callable[[Any], None]]:
+    """The checks that are for a kind of method."""
+    return {name: check for name, check in METHOD_CHECKS.items() if name not in kind.unfit}
 
 
 def check_method(
@@ -29,7 +92,7 @@ def check_method(
     draws: int | None = None,
     told: Told | None = None,
 ) -> None:
-    """Run every check of `METHOD_CHECKS`, or of `DELAY_CHECKS` for a method that releases windows.
+    """Run every check of `METHOD_CHECKS` that is for a method of its kind.
 
     Parameters
     ----------
@@ -54,9 +117,11 @@ def check_method(
     >>> settings = {"epsilon": 1.0, "delay": 2, "domain": (0.0, 1.0)}
     >>> check_method(lambda: lk.method("naive", **settings), length=3)
     """
+    trial: Trial
     if any(each.kind in BY_PLACE for each in signature(make).parameters.values()):
-        run_all(METHOD_CHECKS, MethodTrial(make, window, length, alphabet, draws), told)
-        return
-    if not (made := make()).own_noise:
-        raise TypeError(f"make must take a mechanism factory: {made.name} draws through one")
-    run_all(DELAY_CHECKS, DelayTrial(make, length, alphabet or ALPHABET, draws), told)
+        trial = MethodTrial(make, window, length, alphabet, draws)
+    else:
+        if not (made := make()).own_noise:
+            raise TypeError(f"make must take a mechanism factory: {made.name} draws through one")
+        trial = DelayTrial(make, length, alphabet or ALPHABET, draws)
+    run_all(fit(trial), trial, told)

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldp_kafka.checks.delay import DELAY_CHECKS, DelayTrial
+from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.checks.method.trial import MethodTrial, Trial
+from ldp_kafka.checks.methods import METHOD_CHECKS
 from ldp_kafka.checks.trial import MechanismTrial
 
 __all__ = ["try_mechanism", "try_method"]
@@ -44,7 +45,5 @@ def try_method(make: Callable[..., Any], window: int, *, own_noise: bool) -> Non
     ----------
     make : as `ldp_kafka.checks.check_method` takes it
     """
-    if own_noise:
-        run_all({name: DELAY_CHECKS[name] for name in OF_METHODS}, DelayTrial(make))
-    else:
-        run_all({name: METHOD_CHECKS[name] for name in OF_METHODS}, MethodTrial(make, window))
+    trial: Trial = DelayTrial(make) if own_noise else MethodTrial(make, window)
+    run_all({name: METHOD_CHECKS[name] for name in OF_METHODS}, trial)

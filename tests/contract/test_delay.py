@@ -9,8 +9,9 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
-from ldp_kafka.checks.delay import DELAY_CHECKS, DelayTrial
+from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import run_all
+from ldp_kafka.checks.methods import METHOD_CHECKS, fit
 from tests.cases import cases
 from tests.depth import depth
 from tests.specimens import DELAY_METHODS as SPECIMENS
@@ -33,7 +34,7 @@ TRIALS = [
 def test_contract(trial):
     """What was enumerated is let go afterwards."""
     try:
-        run_all(DELAY_CHECKS, trial)
+        run_all(fit(trial), trial)
     finally:
         trial.__dict__.pop("outcomes", None)
 
@@ -47,7 +48,7 @@ def test_every_method_that_releases_windows_is_a_specimen():
 def losses(name, **settings):
     """Exact losses of answers and of sums, as shares of what is meant for them."""
     trial = DelayTrial(maker(name, settings), alphabet=(0.0, 1.0))
-    shape, values = trial.method.parts
+    shape, values = trial.small.parts
     answers = max(outcomes.answers_loss() for outcomes in trial.outcomes)
     sums = max(outcomes.sums_loss() for outcomes in trial.outcomes)
     return answers / shape if shape else 0.0, sums / values
@@ -87,9 +88,9 @@ def test_what_published_spending_truly_loses_is_stated(name, setting):
     settings = {"calibration": "published", "delay": 2, "setting": setting, "domain": (0.0, 300.0)}
     settings |= {"dpi": {"synopses": 4}, "truncate": {"thresholds": 4}}.get(name, {})
     trial = DelayTrial(maker(name, settings), length=length, alphabet=(0.0, 0.01, 1.0))
-    DELAY_CHECKS["guarantee_is_true"](trial)
-    DELAY_CHECKS["released_follows_from_draws"](trial)
-    stated = trial.method.guarantee.epsilon
+    METHOD_CHECKS["guarantee_is_true"](trial)
+    METHOD_CHECKS["released_follows_from_draws"](trial)
+    stated = trial.small.guarantee.epsilon
     over = ["adapub", "buc_order", "contin_group", "pegasus", "pegasus_delay"]
     one_test = name == "adapub" and setting == "batch"  # of two slots: no more than is sound
     assert (stated > 1.0) == (name in over and not one_test)
@@ -100,7 +101,7 @@ def test_the_papers_flip_is_caught():
     settings = {"calibration": "published", "delay": 2, "domain": (0.0, 300.0), "epsilon": 4.0}
     trial = DelayTrial(maker("buc_order", settings), length=3)
     answers = max(outcomes.answers_loss() for outcomes in trial.outcomes)
-    assert trial.method.buckets == 3
+    assert trial.small.buckets == 3
     assert answers == pytest.approx(np.log(1 + 1.5 * np.e), abs=1e-3)
     with pytest.raises(CheckFailure):
-        DELAY_CHECKS["loss_within_epsilon"](trial)
+        METHOD_CHECKS["loss_within_epsilon"](trial)

@@ -13,7 +13,8 @@ import ldp_kafka as lk
 from ldp_kafka.accounting.composition import gaussian_epsilon
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.failure import require
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.methods import METHOD_CHECKS
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.methods import METHOD_CHECKS
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import PegasusLocal
 from tests.cases import cases

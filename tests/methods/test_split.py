@@ -12,7 +12,8 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.enumeration import enumerate_outcomes
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.methods import METHOD_CHECKS
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods.base import SENT

@@ -16,8 +16,9 @@ import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.deal import Deal
 from ldp_kafka.checks.failure import require
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 from ldp_kafka.checks.method.guarantee import SLACK
+from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.methods import METHOD_CHECKS
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.checks.tiny import narrow
 from ldp_kafka.methods.base import SENT

@@ -448,7 +448,7 @@ class ReusesAPhase:
         window.at_random = real
 
 
-@breaks("streams_are_apart", of=ContinGroup, theta=0.7)
+@breaks("users_are_apart", of=ContinGroup, theta=0.7)
 class SharesAThresholdAmongStreams:
     def _begin(self, window, slot, where, count, randomness):
         super()._begin(window, slot, where, count, randomness)

@@ -15,10 +15,11 @@ from ldp_kafka import Client
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.client import CLIENT_CHECKS, ClientTrial
-from ldp_kafka.checks.delay import DELAY_CHECKS, DelayTrial
+from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
-from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.methods import fit
 from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.methods import DelayMethod
 from ldp_kafka.methods.base import Method
@@ -92,8 +93,8 @@ CONTRACTS = {
     Client: Contract(CLIENT_CHECKS, client_trials),
     Ledger: Contract(LEDGER_CHECKS, ledger_trials),
     UserLevel: Contract(LIFE_CHECKS, life_trials),
-    DelayMethod: Contract(DELAY_CHECKS, delay_trials),
-    Method: Contract(METHOD_CHECKS, method_trials),
+    DelayMethod: Contract(fit(DelayTrial), delay_trials),
+    Method: Contract(fit(MethodTrial), method_trials),
     object: Contract({**MECHANISM_CHECKS, **APPROXIMATE, **VECTORS}, mechanism_trials),
 }
 """By the class that all of a kind derive from."""

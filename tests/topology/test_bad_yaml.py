@@ -22,7 +22,8 @@ a space in the name | topology: smart-meters | topology: smart meters |
     digit first; got "smart meters"
 no name | topology: smart-meters\n |  | 1: topology: must be given
 a key of Compose files | topology: smart-meters | topology: smart-meters\nversion: 3 |
-    2: version: unknown key; known here: topology, plugins, kafka, input, privacy, output, edge, runtime
+    2: version: unknown key; known here: topology, plugins, kafka, input, privacy, output, edge,
+    runtime
 a tab |   topic: smart | \ttopic: smart |
     6: this is no valid YAML: a tab cannot indent: write spaces
 one space too few |   topic: smart |  topic: smart |

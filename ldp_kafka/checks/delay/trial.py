@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from itertools import count
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import NEVER
 from ldp_kafka.checks.delay.outcomes import (
     WindowOutcomes,
     all_streams,
     digits_of,
     enumerate_windows,
 )
+from ldp_kafka.checks.failure import require
+from ldp_kafka.checks.method.trial import FIRST, Drawn
+from ldp_kafka.checks.sources import KEY, LOUD
+from ldp_kafka.methods import Batch
+from ldp_kafka.randomness import keyed, seeded
 
 __all__ = ["DelayTrial"]
 
@@ -37,19 +44,63 @@ class DelayTrial:
     length: int = 5
     alphabet: Sequence[float] = (0.0, 0.5, 1.0)
     draws: int | None = None
+    alike: ClassVar[float] = 0.5  # a group's or a bucket's end can be hit twice
+    unfit: ClassVar[Mapping[str, str]] = {
+        "ledger_holds": "each value is charged once, with its window: nothing is summed",
+        "own_reports_are_allowed": "each value is charged once, with its window",
+    }
 
     @cached_property
-    def method(self) -> Any:
+    def small(self) -> Any:
         """One to look at."""
         return self.make()
+
+    @property
+    def window(self) -> int:
+        return int(self.small.window)
+
+    @property
+    def slots(self) -> int:
+        return 6 * int(self.small.delay) + 5
+
+    def real(self) -> Any:
+        return self.make()
+
+    @property
+    def worst(self) -> float:
+        return max(outcomes.loss() for outcomes in self.outcomes)
+
+    @property
+    def reached(self) -> int:
+        return max(outcomes.reached() for outcomes in self.outcomes)
+
+    def drawn(self) -> Iterator[list[Drawn]]:
+        for outcomes in self.outcomes:
+            parts: dict[tuple[str, int, int], list[tuple[Any, ...]]] = {}
+            for each in outcomes.asked:
+                given = np.column_stack([each.inputs])
+                users = np.column_stack([each.rows, each.slots])
+                called = users, np.column_stack([each.slots, each.bound]), given
+                parts.setdefault((each.part, each.phase, given.shape[1]), []).append(called)
+            yield [Drawn.together((phase,), each) for (_, phase, _), each in parts.items()]
+
+    def renamed(self) -> Iterator[tuple[str, Any]]:
+        richer, other = self.make(), self.make()
+        richer.epsilon = 2 * richer.epsilon
+        yield "another budget", richer
+        other.name = f"not {other.name}"
+        yield "another method", other
+
+    def first(self, method: Any, slot: int) -> int:
+        return next(at for at in count(slot) if method.drawn_from(at) == at)
 
     @cached_property
     def outcomes(self) -> list[WindowOutcomes]:
         """All outcomes of all short streams, each slot with a value, and with a slot that has
         none; of chosen long ones some.
         """
-        streams = all_streams(self.method, self.alphabet, self.length)
-        digits = digits_of(self.method, self.length, self.draws)
+        streams = all_streams(self.small, self.alphabet, self.length)
+        digits = digits_of(self.small, self.length, self.draws)
         gap = np.arange(self.length) != 1
         silent = streams[(streams[:, 1] == streams[0, 1])]
         return [
@@ -67,13 +118,13 @@ class DelayTrial:
         threshold is, and then one window whose first value differs and in which every test says
         yes, or every one no.
         """
-        if getattr(self.method, "vector", None) is None:
+        if getattr(self.small, "vector", None) is None:
             return []
-        span, quiet = self.method.windows.span, 6
-        lo, hi = self.method.domain
+        span, quiet = self.small.windows.span, 6
+        lo, hi = self.small.domain
         pair = np.full((2, (quiet + 1) * span), lo)
-        pair[1, quiet * span] = hi if self.method.contribution is None else (
-            lo + self.method.contribution
+        pair[1, quiet * span] = hi if self.small.contribution is None else (
+            lo + self.small.contribution
         )  # fmt: skip
         # after each no the next value begins a group, which has no test
         before, last = quiet * span // 2, span - 1
@@ -81,16 +132,69 @@ class DelayTrial:
         answers[0, before:] = 1
         return [(pair, answers)]
 
-    def streams(self, count: int, slots: int) -> NDArray[np.float64]:
-        """Values all over the domain, the same in every run."""
-        lo, hi = self.method.domain
-        return np.asarray(lo + (hi - lo) * np.random.default_rng(5).random((count, slots)))
+    def streams(self, many: int, slots: int) -> NDArray[np.float64]:
+        lo, hi = self.small.domain
+        return np.asarray(lo + (hi - lo) * np.random.default_rng(5).random((many, slots)))
 
-    def presence(self, count: int, slots: int) -> NDArray[np.bool_]:
-        """Gaps short and long, the same in every run."""
+    def presence(self, many: int, slots: int) -> NDArray[np.bool_]:
         rng = np.random.default_rng(6)
-        there = rng.random((count, slots)) < 0.7
-        for row in range(count):
+        there = rng.random((many, slots)) < 0.7
+        for row in range(many):
             start = int(rng.integers(0, slots))
-            there[row, start : start + 3 * self.method.delay] = False
+            there[row, start : start + 3 * self.small.delay] = False
         return there
+
+    def stepped(
+        self, method: Any, ids: Sequence[str], streams: NDArray[Any], there: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        """In a state of more streams, which are left out where nothing of them waits; each step
+        reports what it releases.
+        """
+        (many, slots), windows, source = streams.shape, method.windows, keyed(KEY)
+        bound, hop, first = method.bound(streams), windows.hop, self.first(method, FIRST)
+        width = method.domain[1] - method.domain[0]
+        state, twin = (method.state(source.digests(["another", *ids])) for _ in range(2))
+        stepped = np.full(streams.shape, np.nan)
+        starts = range(first - first % hop, first + slots + windows.behind + hop, hop)
+        for turn, slot in enumerate(starts):
+            places = np.arange(slot - first, slot - first + hop)
+            inside = (places >= 0) & (places < slots)
+            values, present = np.zeros((hop, many), np.int64), np.zeros((hop, many), np.bool_)
+            values[inside], present[inside] = bound.T[places[inside]], there.T[places[inside]]
+            needed = present.any(0) | method.waiting(state, np.arange(1, many + 1))
+            order = np.roll(np.flatnonzero(needed), turn)[:: 1 if turn % 2 else -1]
+            batch = Batch(order + 1, slot, values[:, order], source, present[:, order])
+            closed, step = method.close(state, batch), method.step(twin, batch)
+            known = ~np.isnan(closed.values.T)
+            reported = method.released(step.answers)
+            require(
+                bool(np.array_equal(step.slots != NEVER, known))
+                and bool((np.abs(reported - closed.values.T)[known] <= method.scale * width).all()),
+                "what a step reports must be what it releases",
+            )
+            require(
+                closed.first == slot - windows.behind, "a step must say which slots it releases"
+            )
+            at = closed.first - first + np.arange(hop)
+            told = (at >= 0) & (at < slots)
+            stepped[np.ix_(order, at[told])] = closed.values[told].T
+        return stepped
+
+    def values(self, method: Any, many: int) -> NDArray[np.int64]:
+        return np.asarray(method.bound(self.streams(method.windows.hop, many)))
+
+    def wrong_steps(self, method: Any) -> Iterator[tuple[Callable[[], Any], str, list[str]]]:
+        """What `bound` never gives, and values of another shape."""
+        state, hop = method.state(seeded(1).digests(["a"])), method.windows.hop
+
+        def step(values: NDArray[np.int64]) -> Callable[[], Any]:
+            return partial(method.step, state, Batch(np.arange(1), 0, values, seeded(1)))
+
+        for wrong in (-LOUD, 2**32 + LOUD):
+            yield (
+                step(np.full((hop, 1), wrong)),
+                "a number that is not bound to the domain",
+                [str(wrong)],
+            )
+        for shape in ((hop + 1, 1), (hop,)):
+            yield step(np.zeros(shape, np.int64)), "values of another shape", []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.checks.failure import require
-from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.method.trial import Trial
 
 __all__ = [
     "SLACK",
@@ -23,9 +21,9 @@ __all__ = [
 SLACK = 1e-9  # of probabilities in floating point
 
 
-def loss_within_epsilon(trial: MethodTrial) -> None:
+def loss_within_epsilon(trial: Trial) -> None:
     """No outcome is more than e^epsilon times likelier under one stream than under a neighbour, and
-    all that is published follows from the mechanism's outputs.
+    all that is published follows from what was drawn.
     """
     require(
         trial.worst <= trial.small.epsilon + SLACK,
@@ -34,13 +32,22 @@ def loss_within_epsilon(trial: MethodTrial) -> None:
     )
 
 
-def guarantee_is_true(trial: MethodTrial) -> None:
-    """The guarantee states window, calibration and an epsilon that the exact loss keeps; sound
-    calibration promises what was asked for.
+def guarantee_is_true(trial: Trial) -> None:
+    """The guarantee states level, window, calibration and an epsilon that the exact loss keeps;
+    sound calibration promises what was asked for.
     """
     method = trial.real()
     stated = method.guarantee
+    of_a_slot = method.level == "event" and trial.window == 1
+    require(
+        stated.level == ("event" if of_a_slot else "w-event"), "the guarantee must state the level"
+    )
     require(stated.window == trial.window, "the guarantee must state the window")
+    require(
+        (stated.protects, stated.subject)
+        == ("values", "stream" if method.level == "event" else "user"),
+        "the guarantee must be about the values of a user, or of a stream",
+    )
     require(stated.calibration == method.calibration, "the guarantee must state the calibration")
     require(
         trial.worst <= stated.epsilon + SLACK,
@@ -52,55 +59,48 @@ def guarantee_is_true(trial: MethodTrial) -> None:
     )
 
 
-def input_reaches_output(trial: MethodTrial) -> None:
+def input_reaches_output(trial: Trial) -> None:
     """The reports depend on the values at all: a tenth of one report's budget is lost at least."""
-    method = trial.real()
-    require(trial.worst >= 0.1 * method.spend / 1e6, "some input must show in some output")
+    require(trial.worst >= 0.1 * trial.real().price, "some input must show in some output")
 
 
-def influence_is_true(trial: MethodTrial) -> None:
-    """No more reports than ``influence`` change their law, given the reports before them, when
-    values change inside one window.
+def influence_is_true(trial: Trial) -> None:
+    """No more draws than ``influence`` change their law, given those before them, when values
+    change inside one window.
     """
-    stated = trial.real().guarantee.influence
-    for outcomes in trial.outcomes:
-        require(
-            outcomes.reached(trial.window) <= stated,
-            "a window of changed values must not reach more reports than the influence says",
-        )
+    require(
+        trial.reached <= trial.real().guarantee.influence,
+        "a window of changed values must not reach more reports than the influence says",
+    )
 
 
-def one_context_one_input(trial: MethodTrial) -> None:
+def one_context_one_input(trial: Trial) -> None:
     """Noise is bound to the input: no two draws of a user have one context and different inputs,
     and no user draws twice from one slot and phase.
     """
-    for outcomes in trial.outcomes:
-        seen: dict[tuple[int, int], list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
-        drawn: dict[tuple[int, int], list[NDArray[np.intp]]] = {}
-        for draw in outcomes.draws:
-            seen.setdefault((draw.slot, draw.phase), []).append((draw.bound, draw.inputs))
-            drawn.setdefault((draw.slot, draw.phase), []).append(draw.rows)
-        for rows in drawn.values():
-            every = np.concatenate(rows)
+    for found in trial.drawn():
+        together: dict[tuple[int, ...], list[NDArray[np.int64]]] = {}
+        for each in found:
+            together.setdefault(each.noise, []).append(each.users)
+            tied = each.bound.shape[1]
+            both = _distinct(np.column_stack([each.bound, each.inputs]))
             require(
-                np.bincount(every).max(initial=0) <= 1,
+                len(_distinct(both[:, :tied])) == len(both),
+                "noise must be bound to what is perturbed: one context had several inputs",
+            )
+        for parts in together.values():
+            every = np.concatenate(parts)
+            require(
+                len(_distinct(every)) == len(every),
                 "a user's draws in one slot must differ in phase",
             )
-        for parts in seen.values():
-            bound, inputs = (
-                np.concatenate([b for b, _ in parts]),
-                np.concatenate([x for _, x in parts]),
-            )
-            both = np.column_stack([bound, np.asarray(inputs, np.float64).view(np.int64)])
-            require(
-                _distinct(bound) == _distinct(both),
-                "noise must be bound to the mechanism's input: one context had several",
-            )
 
 
-def _distinct(table: NDArray[np.int64]) -> int:
-    """Number of different rows."""
+def _distinct(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different rows: ten times as fast as numpy's unique over an axis."""
     if not table.shape[1]:
-        return 1
+        return table[:1]
     ordered = table[np.lexsort(table.T)]
-    return 1 + int((ordered[1:] != ordered[:-1]).any(1).sum())
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(1)
+    return ordered[new]

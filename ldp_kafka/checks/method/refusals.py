@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import inf, nan
 from typing import Any
@@ -9,45 +10,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import State
 from ldp_kafka.checks.failure import refused, require
-from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.method.trial import Trial
 from ldp_kafka.checks.sources import KEY, LOUD, Recorder
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.randomness import keyed, seeded
 
-__all__ = ["slots_must_increase", "values_are_checked"]
+__all__ = ["no_step", "slots_must_increase", "values_are_checked"]
 
 
-def slots_must_increase(trial: MethodTrial) -> None:
-    """A repeated or earlier slot of any user in a batch is refused, and nothing is drawn or changed
-    for anyone.
-    """
-    method, source, streams = trial.real(), Recorder(keyed(KEY)), trial.streams(4, 3)
-    state = method.state(source.digests([str(i) for i in range(4)]))
-    bound = method.bound(streams[:, 0])
-    method.step(state, Batch(np.arange(2), 5, bound[:2], source))
-    method.step(state, Batch(np.arange(1), 7, bound[:1], source))
-    before, drawn = (
-        {name: column.copy() for name, column in state.columns.items()},
-        len(source.draws),
+def no_step(
+    method: Any, state: State, source: Recorder, rows: Sequence[int], slot: int, values: Any
+) -> None:
+    """A step at this slot is refused, draws nothing and changes nothing for anyone."""
+    before = {name: column.copy() for name, column in state.columns.items()}
+    drawn = len(source.draws)
+    refused(
+        partial(method.step, state, Batch(np.array(rows), slot, values, source)),
+        "a slot that a user cannot be stepped at",
     )
-    for slot in (7, 6, 5, 0):
-        refused(
-            partial(method.step, state, Batch(np.array([2, 0, 3]), slot, bound[:3], source)),
-            "a slot that is not later than a user's last",
-        )
-        require(len(source.draws) == drawn, "a refused slot must draw nothing")
-        require(
-            all(np.array_equal(column, before[name]) for name, column in state.columns.items()),
-            "a refused slot must change no user's state",
-        )
+    require(len(source.draws) == drawn, "a refused slot must draw nothing")
+    require(
+        all(np.array_equal(column, before[name]) for name, column in state.columns.items()),
+        "a refused slot must change no user's state",
+    )
 
 
-def values_are_checked(trial: MethodTrial) -> None:
+def slots_must_increase(trial: Trial) -> None:
+    """A repeated or earlier slot of any user in a batch is refused, and so is one inside a batch of
+    slots; nothing is drawn or changed for anyone.
+    """
+    method, source = trial.real(), Recorder(keyed(KEY))
+    hop, state = method.hop, method.state(source.digests(["a", "b", "c", "d"]))
+    values = trial.values(method, 3)
+    users = values.ndim - 1 - bool(method.dimension)  # the axis of users
+    for rows, slot in (([0, 1], 5 * hop), ([0], 6 * hop)):
+        part = np.take(values, rows, axis=users)
+        method.step(state, Batch(np.array(rows), slot, part, source))
+    for slot in (6 * hop, 5 * hop, 0, *([7 * hop + 1] if hop > 1 else [])):
+        no_step(method, state, source, [2, 0, 3], slot, values)
+
+
+def values_are_checked(trial: Trial) -> None:
     """Numbers outside the domain count as its ends; what is not finite, or no category, is refused
     without being shown.
     """
     method = trial.real()
+    for call, what, hidden in trial.wrong_steps(method):
+        refused(call, what, hidden=hidden)
     if method.kind == "categorical":
         for bad in (-LOUD, *([] if method.pauses else [-1]), method.categories, LOUD):
             refused(

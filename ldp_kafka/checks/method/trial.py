@@ -1,21 +1,107 @@
-"""One method under test, over its real mechanism and over tiny ones, all outcomes enumerated."""
+"""One method under test. What every check asks of a trial, and the trial of a method that reports
+slot by slot: over its real mechanism and over tiny ones, all outcomes enumerated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.checks.enumeration import Outcomes, enumerate_outcomes
+from ldp_kafka.checks.sources import KEY
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import Batch, Step
+from ldp_kafka.randomness import keyed
 
-__all__ = ["MethodTrial"]
+__all__ = ["FIRST", "Drawn", "MethodTrial", "Trial"]
+
+FIRST = 3  # in the middle of a batch of windows, where one noise is not for all of it
+
+
+class Drawn(NamedTuple):
+    """Draws of all outcomes, of one part and phase."""
+
+    noise: tuple[int, ...]
+    """Under what else than a user's digest they are drawn: one draw a user, whichever part."""
+    users: NDArray[np.int64]
+    """(n, ...) whose draw it is."""
+    bound: NDArray[np.int64]
+    """(n, ...) what the noise is tied to beside that."""
+    inputs: NDArray[np.int64]
+    """(n, ...) what was perturbed, as bits."""
+
+    @classmethod
+    def together(cls, noise: tuple[int, ...], parts: Sequence[tuple[Any, ...]]) -> Drawn:
+        """Of several calls: users, bounds and inputs of each."""
+        users, bound, inputs = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return cls(noise, users, bound, inputs)
+
+
+class Trial(Protocol):
+    """What checks ask of a method under test."""
+
+    unfit: ClassVar[Mapping[str, str]]
+    """Checks that are not for its kind, and why."""
+
+    @property
+    def small(self) -> Any:
+        """The method whose outcomes are enumerated."""
+
+    @property
+    def window(self) -> int:
+        """Slots in the privacy window."""
+
+    @property
+    def slots(self) -> int:
+        """Enough for windows that have begun, gone on and ended."""
+
+    @property
+    def worst(self) -> float:
+        """The largest loss over all outcomes and all neighbours, in nats."""
+
+    @property
+    def alike(self) -> float:
+        """The share of releases that may be the same by chance; 1: but for one."""
+
+    @property
+    def reached(self) -> int:
+        """The most draws that one window of changed values alters."""
+
+    def drawn(self) -> Iterator[list[Drawn]]:
+        """Of each enumeration, all draws."""
+
+    def real(self) -> Any:
+        """A fresh method that nothing is replaced in, with attributes of its own."""
+
+    def renamed(self) -> Iterator[tuple[str, Any]]:
+        """Methods that differ from it in one thing that noise must be drawn within."""
+
+    def first(self, method: Any, slot: int) -> int:
+        """The first slot from this one on that keyed noise may begin with."""
+
+    def streams(self, many: int, slots: int) -> NDArray[Any]:
+        """Values all over the domain, the same in every run."""
+
+    def presence(self, many: int, slots: int) -> NDArray[np.bool_]:
+        """Which of them there are, the same in every run."""
+
+    def stepped(
+        self, method: Any, ids: Sequence[str], streams: NDArray[Any], there: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        """What steps publish, whose users come in another order in each."""
+
+    def values(self, method: Any, many: int) -> NDArray[np.int64]:
+        """Of a step of so many users."""
+
+    def wrong_steps(self, method: Any) -> Iterator[tuple[Callable[[], Any], str, list[str]]]:
+        """Calls that must be refused, why, and what must not be shown."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +113,16 @@ class MethodTrial:
     length: int = 5
     alphabet: Sequence[Any] | None = None
     draws: int | None = None
+    slots: ClassVar[int] = 12
+    alike: ClassVar[float] = 1.0
+    unfit: ClassVar[Mapping[str, str]] = {
+        "parts_keep_their_shares": "one mechanism draws all",
+        "moves_are_as_proved": "one mechanism draws all",
+        "released_follows_from_draws": "what is published is what was drawn",
+        "every_slot_is_released_once": "a slot is released by itself",
+        "nothing_after_the_window_matters": "a slot is released by itself",
+        "no_stream_is_left_waiting": "a slot is released by itself",
+    }
 
     def real(self) -> Any:
         """One over the mechanism that its class names, with attributes of its own."""
@@ -63,16 +159,64 @@ class MethodTrial:
 
     @cached_property
     def worst(self) -> float:
-        """The largest loss over all of them and all neighbours, in nats."""
         return max(outcomes.loss(self.window) for outcomes in self.outcomes)
 
-    def streams(self, users: int, slots: int) -> NDArray[Any]:
-        """Values all over the domain, the same in every run."""
+    @property
+    def reached(self) -> int:
+        return max(outcomes.reached(self.window) for outcomes in self.outcomes)
+
+    def drawn(self) -> Iterator[list[Drawn]]:
+        for outcomes in self.outcomes:
+            parts: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
+            for each in outcomes.draws:
+                exact = np.column_stack([np.asarray(each.inputs, np.float64)]).view(np.int64)
+                called = each.rows[:, None], each.bound, exact
+                parts.setdefault((each.slot, each.phase), []).append(called)
+            yield [Drawn.together(*each) for each in parts.items()]
+
+    def renamed(self) -> Iterator[tuple[str, Any]]:
+        mechanism = MECHANISMS[self.small.default_mechanism]
+        yield "another budget", self.make(lambda epsilon, what: mechanism(epsilon / 2, what))
+        other = self.real()
+        other.name = f"not {other.name}"
+        yield "another method", other
+
+    def first(self, method: Any, slot: int) -> int:
+        del method
+        return slot
+
+    def streams(self, many: int, slots: int) -> NDArray[Any]:
         method = self.real()
         share = np.random.default_rng(5).random(
-            (users, slots, *([method.dimension] if method.dimension else []))
+            (many, slots, *([method.dimension] if method.dimension else []))
         )
         if method.kind == "categorical":
             return np.asarray((share * method.categories).astype(np.int64))
         lo, hi = method.domain
         return np.asarray(lo + (hi - lo) * share)
+
+    def presence(self, many: int, slots: int) -> NDArray[np.bool_]:
+        return np.random.default_rng(6).random((many, slots)) < 0.7
+
+    def stepped(
+        self, method: Any, ids: Sequence[str], streams: NDArray[Any], there: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        source = keyed(KEY)
+        state, first = method.state(source.digests(ids)), self.first(method, FIRST)
+        nothing = method.published(Step(method.blank(0), np.empty(0, np.uint8)))
+        shape = (*streams.shape[:2], *nothing.shape[1:])
+        out = np.full(shape, np.nan if nothing.dtype.kind == "f" else -1, nothing.dtype)
+        for t in range(streams.shape[1]):
+            rows = np.roll(np.flatnonzero(there[:, t]), t)[:: 1 if t % 2 else -1]
+            bound = method.bound(streams[rows, t])
+            out[rows, t] = method.published(
+                method.step(state, Batch(rows, first + t, bound, source))
+            )
+        return np.asarray(method.held(out) if method.holds else out)
+
+    def values(self, method: Any, many: int) -> NDArray[np.int64]:
+        return np.asarray(method.bound(self.streams(many, 1)[:, 0]))
+
+    def wrong_steps(self, method: Any) -> Iterator[tuple[Callable[[], Any], str, list[str]]]:
+        del method
+        yield from ()
