@@ -62,7 +62,7 @@ def schema(kind: str = "topology") -> dict[str, Any]:
     Examples
     --------
     >>> sorted(schema()["properties"])
-    ['edge', 'input', 'kafka', 'output', 'privacy', 'runtime', 'topology']
+    ['edge', 'input', 'kafka', 'output', 'plugins', 'privacy', 'runtime', 'topology']
 
     """
     whole: dict[str, Any] = json.loads(_text(kind))

@@ -38,10 +38,10 @@ class Drawn(NamedTuple):
     """(n, ...) what was perturbed, as bits."""
 
     @classmethod
-    def together(cls, noise: tuple[int, ...], parts: Sequence[tuple[Any, ...]]) -> Drawn:
+    def together(cls, noise: Sequence[int], parts: Sequence[tuple[Any, ...]]) -> Drawn:
         """Of several calls: users, bounds and inputs of each."""
         users, bound, inputs = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(noise, users, bound, inputs)
+        return cls(tuple(noise), users, bound, inputs)
 
 
 class Trial(Protocol):
@@ -167,12 +167,12 @@ class MethodTrial:
 
     def drawn(self) -> Iterator[list[Drawn]]:
         for outcomes in self.outcomes:
-            parts: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
+            parts: dict[tuple[int, int, int], list[tuple[Any, ...]]] = {}
             for each in outcomes.draws:
                 exact = np.column_stack([np.asarray(each.inputs, np.float64)]).view(np.int64)
                 called = each.rows[:, None], each.bound, exact
-                parts.setdefault((each.slot, each.phase), []).append(called)
-            yield [Drawn.together(*each) for each in parts.items()]
+                parts.setdefault((each.slot, each.phase, each.bound.shape[1]), []).append(called)
+            yield [Drawn.together(noise, each) for (*noise, _), each in parts.items()]
 
     def renamed(self) -> Iterator[tuple[str, Any]]:
         mechanism = MECHANISMS[self.small.default_mechanism]
