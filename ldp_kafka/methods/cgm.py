@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, Z, check_numbers
+from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.mechanisms.elementary import natural_log
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
@@ -133,11 +133,9 @@ class CorrelatedGaussian(GaussianStream):
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         if self.change == "additive":
             return super().bound(values)
-        values = check_numbers(values)
-        if not np.isfinite(values).all():
-            raise ValueError("values must be finite")
         low, high = self._logs
-        shares = (natural_log(np.clip(values, *self.domain)) - low) / (high - low)
+        numbers = np.clip(self.values.checked(values), *self.domain)
+        shares = (natural_log(numbers) - low) / (high - low)
         return (np.clip(shares, 0.0, 1.0) * FIXED).astype(np.int64)
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:

@@ -141,9 +141,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         """Vectors (n, dimension) within the ball, in units of 2**-32 of its diameter. ValueError
         where not finite, or of another shape.
         """
-        exact = check_vectors(values, self.dimension)
-        if not np.isfinite(exact).all():
-            raise ValueError("values must be finite")
+        exact = self.values.checked(check_vectors(values, self.dimension))
         radius = self.domain[1]
         # divided out first, so that no square overflows
         peak = np.maximum(np.abs(exact).max(axis=1), radius)

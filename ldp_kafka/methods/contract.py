@@ -13,9 +13,10 @@ from ldp_kafka.accounting import Account, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.contexts import carried_on, contexts_of
+from ldp_kafka.methods.contexts import carried_on
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.step import SENT, Step
+from ldp_kafka.methods.streams import Streams
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Method", "check_slots"]
@@ -149,30 +150,14 @@ class Method(Estimates, ABC):
         >>> np.array_equal(whole, np.concatenate(parts))
         True
         """
-        streams = as_array(self.values.coded(streams), "fiub", "streams must hold numbers")
-        if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
-            raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
-        table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)
-        known = self._known(table, present)
-        if not known.all():
-            table = np.where(known[..., None] if self.dimension else known, table, 0)
-        bound = self.bound(
-            table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))
-        ).reshape(table.shape)
-        ids, first_slot = contexts_of(users, first_slot, len(table), randomness)
-        digests = randomness.digests(ids)
-        state = self.state(digests) if state is None else state
-        rows = carried_on(state, digests)
-        if not (state.columns["last"][rows] < first_slot).all():
+        taken = Streams(self, streams, randomness, users, first_slot, present)
+        state = self.state(taken.digests) if state is None else state
+        rows = carried_on(state, taken.digests)
+        if not (state.columns["last"][rows] < taken.first_slot).all():
             raise ValueError("a user's slots must increase")
-        # one slot's values beside each other: every step reads them several times
-        slots = np.ascontiguousarray(bound.swapaxes(0, 1))
-        steps = [
-            self.step(state, Batch(rows, first_slot + t, values, randomness, known[:, t]))
-            for t, values in enumerate(slots)
-        ]
+        steps = [self.step(state, batch) for batch in taken.batches()]
         if any(step.slots is not None for step in steps):
-            whole = self._spread(steps, first_slot, table.shape)
+            whole = self._spread(steps, taken.first_slot, (len(rows), len(steps)))
         else:
             out = [self.published(step) for step in steps]
             whole = (
@@ -183,20 +168,7 @@ class Method(Estimates, ABC):
         if self.holds and steps:
             whole = self.held(whole, state.standing)
             state.standing = whole[:, -1]
-        return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
-
-    def _known(self, table: NDArray[Any], present: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Which values (users, T) of streams there are."""
-        if present is not None:
-            there = as_array(present, "b", "present must be true or false for each value")
-            known = np.atleast_2d(there)
-            if known.shape != table.shape[:2]:
-                raise ValueError("present must have the shape of streams")
-            return known
-        if not self.pauses:
-            return np.ones(table.shape[:2], np.bool_)
-        found = self.values.present(table)
-        return np.asarray(found.any(axis=2)) if self.dimension else found
+        return whole.reshape(taken.shape if self.dimension else taken.shape + whole.shape[2:])
 
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]

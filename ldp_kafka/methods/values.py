@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
     Estimate,
+    as_array,
     check_categories,
     check_codes,
     check_domain,
@@ -43,6 +44,10 @@ class Values(ABC):
     @abstractmethod
     def unit(self) -> Any:
         """What a mechanism is made for, beside its epsilon."""
+
+    @abstractmethod
+    def checked(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of any shape, if all are such as `bound` takes."""
 
     @abstractmethod
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
@@ -94,13 +99,17 @@ class Numbers(Values):
     def unit(self) -> tuple[float, float]:
         return 0.0, 1.0
 
+    def checked(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Finite numbers."""
+        numbers = check_numbers(values)
+        if not np.isfinite(numbers).all():
+            raise ValueError("values must be finite")
+        return numbers
+
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """In units of 2**-32 of the domain."""
-        values = check_numbers(values)
-        if not np.isfinite(values).all():
-            raise ValueError("values must be finite")
         lo, hi = self.domain
-        scaled = np.clip(values, lo, hi)
+        scaled = np.clip(self.checked(values), lo, hi)
         scaled -= lo
         scaled *= FIXED / (hi - lo)
         bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
@@ -146,6 +155,13 @@ class Categories(Values):
 
     def coded(self, values: Any) -> Any:
         return coded(values, self.names)
+
+    def checked(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Category numbers: by the extremes."""
+        codes = as_array(values, "iu", "categories must be integers")
+        if codes.size:
+            check_codes(np.array([codes.min(), codes.max()]), self.categories)
+        return codes
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Themselves."""

@@ -16,7 +16,6 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Z, as_array, check_epsilon, check_number, strangers
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.contexts import contexts_of
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.reports import ChargedOnce, WindowReports
@@ -25,6 +24,7 @@ from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
 from ldp_kafka.methods.step import SENT, SILENT, Step
+from ldp_kafka.methods.streams import Streams
 from ldp_kafka.methods.values import FIXED, Numbers
 from ldp_kafka.randomness import Randomness, use_of
 
@@ -506,20 +506,14 @@ class DelayMethod(WindowReports):
         nothing waits.
 
         Each slot's value is paid for in the call that it is in. Calls over other slots of a stream
-        are within the one guarantee. A key with its ``context`` serves one stream of values: under
-        it the same values of a slot are released alike again, and other values of the same slots,
-        such as those of a second quantity, would be told equal or not by their releases. They need
-        a source of their own, ``lk.randomness.keyed(key, context=...)`` with another context, or
-        fresh words: then what the calls release adds up.
+        are within the one guarantee. What `Method.release` says of keys is so here: other values of
+        the same slots need a source of their own, or fresh words, and then add up.
 
         Parameters
         ----------
         streams : (T,) or (streams, T), one value a slot
-        present : of the same shape, which values there are; None: all
-        users : ids of the streams (text or whole numbers), the contexts of keyed noise, which
-            needs them; default elsewhere: row numbers
-        first_slot : slot number of the first column, at least 0; keyed noise needs it too, and one
-            for which ``drawn_from(first_slot) == first_slot``; default elsewhere: 0
+        present, users, first_slot : as `Method.release` takes them; under keyed noise
+            ``drawn_from(first_slot) == first_slot``
 
         Returns
         -------
@@ -531,9 +525,8 @@ class DelayMethod(WindowReports):
             without users or first slot, or that begins inside a segment or block, since two
             releases would share their noise
         """
-        table, there = self._table(streams, present)
-        count, slots = table.shape
-        ids, start = contexts_of(users, first_slot, count, randomness)
+        taken = Streams(self, streams, randomness, users, first_slot, present)
+        start = taken.first_slot
         opens = self.drawn_from(start)
         if randomness.repeats and opens != start:
             raise ValueError(
@@ -542,48 +535,12 @@ class DelayMethod(WindowReports):
                 f" releases would tell which values are equal. Begin with slot {opens}; present="
                 " says where there is no value"
             )
-        hop = self.windows.hop
-        early = start % hop
-        steps = -(-(early + slots) // hop) if slots else 0
-        # what is due after the last slot: the last window stays behind
-        steps += self.windows.behind if slots else 0
-        padded = np.zeros((steps * hop, count), np.int64)
-        filled = np.zeros((steps * hop, count), np.bool_)
-        padded[early : early + slots], filled[early : early + slots] = table.T, there.T
-        state, rows = self.state(randomness.digests(ids)), np.arange(count)
-        closed = [
-            self.close(
-                state,
-                Batch(
-                    rows,
-                    start - early + at,
-                    padded[at : at + hop],
-                    randomness,
-                    filled[at : at + hop],
-                ),
-            )
-            for at in range(0, steps * hop, hop)
-        ]
-        skipped = early + self.windows.behind
-        none = np.empty((0, count))
+        state, hop, behind = self.state(taken.digests), self.hop, self.windows.behind
+        closed = [self.close(state, batch) for batch in taken.windows(hop, behind)]
+        skipped = start % hop + behind
+        none = np.empty((0, len(state)))
         whole = Closed.joined([Closed(start, none, none, none, none, self.reason), *closed])
-        return whole.between(start, skipped, skipped + slots)
-
-    def _table(
-        self, streams: NDArray[Any], present: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Bound values (streams, T) and which there are."""
-        given = as_array(streams, "fiub", "streams must hold numbers")
-        if given.ndim not in (1, 2):
-            raise ValueError("streams must be (T,) or (streams, T)")
-        table = np.atleast_2d(given)
-        if present is None:
-            return self.bound(table), np.ones(table.shape, np.bool_)
-        there = as_array(present, "b", "present must be true or false for each value")
-        if there.shape != given.shape:
-            raise ValueError("present must have the shape of streams")
-        there = np.atleast_2d(there)
-        return self.bound(np.where(there, table, self.domain[0])), there
+        return whole.between(start, skipped, skipped + taken.shape[-1])
 
     def release(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import as_array, check_epsilon
-from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.contexts import carried_on, contexts_of
+from ldp_kafka.mechanisms.base import check_epsilon
+from ldp_kafka.methods.contexts import carried_on
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
@@ -26,12 +25,11 @@ from ldp_kafka.methods.protocols.responder import Responder
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.trace import Trace
 from ldp_kafka.methods.step import SENT, Step
+from ldp_kafka.methods.streams import Streams
 from ldp_kafka.methods.values import Categories, Numbers
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Protocol"]
-
-BLOCK = 16  # columns that are copied at a time
 
 
 class BothSides(NamedTuple):
@@ -151,23 +149,12 @@ class Protocol(Decider):
     ) -> Trace:
         """What is released of whole streams.
 
-        A call without ``state`` begins every user's life: its ledgers know of no other call, and
-        what several calls release of one user adds up. With the state of the call before, the
-        guarantee is over all of them together, and they release what one call would have.
-
-        A key with its ``context`` serves one stream of a user: each slot has one value under it,
-        and two values of one slot would be told equal or not by their reports. Each further
-        quantity needs a source of its own, ``lk.randomness.keyed(key, context=...)`` with another
-        context.
-
         Parameters
         ----------
         streams : (users, T), category numbers with -1, or numbers with NaN, where a user has no
             value
-        users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
-            elsewhere: row numbers
-        first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
-            elsewhere: 0
+        users, first_slot : as `Method.release` takes them; what it says of calls and keys is so
+            here
         state : of ``protocol.state(randomness.digests(users))``, or as earlier calls left it; it is
             updated in place, and its slots must be earlier ones
         with_spent : whether `Trace.spent` is kept, 4 bytes a value
@@ -178,19 +165,19 @@ class Protocol(Decider):
             is shown); users are not distinct; a state of other users or of later slots; keyed noise
             without users or first slot
         """
-        table = self._checked(streams)
-        ids, first_slot = contexts_of(users, first_slot, len(table), randomness)
-        digests, responder = randomness.digests(ids), self.responder()
-        both = self.state(digests) if state is None else state
-        rows = carried_on(both.users, digests)
+        responder = self.responder()
+        taken = Streams(responder, streams, randomness, users, first_slot)
+        if len(taken.shape) != 2:
+            raise ValueError("streams must be (users, T)")
+        both = self.state(taken.digests) if state is None else state
+        carried_on(both.users, taken.digests)
         edges, coordinator, history = both
-        slots = table.shape[1]
-        spent = np.zeros((slots, len(table)), np.int32) if with_spent else None
+        count, slots = taken.shape
+        spent = np.zeros((slots, count), np.int32) if with_spent else None
         reports = np.zeros((slots, 2), np.int64)
         looked = np.full((2, slots), np.nan)
         released: list[Released] = []
-        for t, column in enumerate(_columns(table)):
-            codes, present = self._coded(column)
+        for t, batch in enumerate(taken.batches()):
 
             def folded(step: Step, cost: int, phase: int, t: int = t) -> NDArray[np.int64] | None:
                 sent = step.status == SENT
@@ -202,10 +189,8 @@ class Protocol(Decider):
                 answers = step.answers if count == len(sent) else step.answers[sent]
                 return self.terms.oracle.support(cost, answers)
 
-            slot = first_slot + t
-            batch = Batch(rows, slot, codes, randomness, present)
             step = responder.first(edges, batch, history)
-            verdict = coordinator.decide(slot, folded(step, self.terms.first, 0))
+            verdict = coordinator.decide(batch.slot, folded(step, self.terms.first, 0))
             looked[:, t] = verdict.dissimilarity, verdict.error
             sums = None
             if (request := verdict.request) is not None:
@@ -220,35 +205,3 @@ class Protocol(Decider):
             reports,
             None if spent is None else spent.T,
         )
-
-    def _checked(self, streams: NDArray[Any]) -> NDArray[Any]:
-        """Streams as a table (users, T) of what there can be."""
-        if isinstance(self.values, Numbers):
-            table = as_array(streams, "fiu", "streams must hold numbers")
-            bad = bool(np.isinf(table).any())
-            said = "values must be finite, or NaN where there is none"
-        else:
-            numbers = self.values.coded(streams)
-            table = as_array(numbers, "iu", "streams must hold category numbers, integers")
-            bad = table.size > 0 and not (
-                table.min() >= -1 and table.max() < self.values.categories
-            )
-            said = f"categories must run from 0 to {self.values.categories - 1}, or be -1 for none"
-        if table.ndim != 2:
-            raise ValueError("streams must be (users, T)")
-        if bad:
-            raise ValueError(said)
-        return table
-
-    def _coded(self, column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """One slot's values (n,) as integers, 0 where there is none, and whether there is one."""
-        present = self.values.present(column)
-        return self.values.bound(column if present.all() else np.where(present, column, 0)), present
-
-
-def _columns(table: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The columns (n,) of a table, each in one piece: what lies a row apart is read as one line of
-    the cache a value.
-    """
-    for start in range(0, table.shape[1], BLOCK):
-        yield from np.ascontiguousarray(table[:, start : start + BLOCK].T)

@@ -64,6 +64,7 @@ class Responder(Method):
     """
 
     calibration = "sound"
+    pauses = True
 
     def __init__(self, protocol: Decider) -> None:
         self.protocol, self.terms = protocol, protocol.terms
