@@ -25,6 +25,7 @@ from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
+from ldp_kafka.methods.streams import Streams
 from ldp_kafka.randomness import Ids, Seeded, System
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.tokens import Token, Tokens
@@ -279,10 +280,14 @@ def output():
 
 
 def windows():
-    """Rows of a state, and a window that was released."""
+    """Rows of a state, streams that they are stepped with, and a window that was released."""
     state = State({"last": Field("i8", initial=WHOLE)}, np.full((3, 2), WHOLE, np.uint64))
     closed = Closed(0, *[np.full((1, 3), LOUD)] * 4)
-    return Rows(state, np.arange(3)), Released(np.arange(3), closed)
+    source = lk.randomness.seeded(1)
+    naive = lk.method("naive", epsilon=1.0, delay=2, domain=(0.0, LOUD))
+    streams = Streams(naive, np.full((3, 2), LOUD), source, None, None)
+    rows = Rows(state, np.arange(3), source, 0, 1)
+    return streams, rows, Released(np.arange(3), closed)
 
 
 def read_back():

@@ -36,13 +36,13 @@ SLIDING = {"setting": "sliding"}
 
 @breaks(LOSS, of=Naive)
 class WithHalfTheNoise:
-    def _prepare(self):
+    def prepare(self):
         self.adder = SumNoise(2 * self.spend / MICRO, self.reach, FIXED)
 
 
 @breaks(MOVES, of=Naive, contribution=0.5)
 class ForHalfAContribution:
-    def _prepare(self):
+    def prepare(self):
         self.adder = SumNoise(self.spend / MICRO, self.reach // 2, FIXED)
 
 
@@ -51,8 +51,8 @@ class ForHalfAContribution:
 class TestsForThePapersSensitivity:
     """One reach for two."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         each = self._each
         self.test = NoisyComparison(each, self.reach, self._middle - self._widest, self._middle)
 
@@ -61,8 +61,8 @@ class TestsForThePapersSensitivity:
 class ForThePapersSensitivity:
     """No stream is known that loses more by it; the proof's first line finds it."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         self.vector = SparseVector(
             self._groups / MICRO, self.reach, self._widest, FIXED, self.windows.span - 1
         )
@@ -73,9 +73,9 @@ class ForThePapersSensitivity:
 class WithTheBatchsNoiseSliding:
     """A value meets 2 delay tests where it slides, and not delay - 1."""
 
-    def _prepare(self):
+    def prepare(self):
         self.windows = self.windows._replace(pairs=self.delay - 1)
-        super()._prepare()
+        super().prepare()
 
 
 @breaks(SHARES, of=ContinGroup, delay=12, theta=0.0)
@@ -84,15 +84,15 @@ class WithOneThreshold:
     ones.
     """
 
-    def _kept(self):
-        return {**super()._kept(), "drawn": Field("?")}
+    def kept(self):
+        return {**super().kept(), "drawn": Field("?")}
 
-    def _begin(self, window, slot, where, count, randomness):
+    def _begin(self, window, where, count):
         drawn = window.get("drawn")[where].all()
         if not drawn:
-            super()._begin(window, slot, where, count, randomness)
+            super()._begin(window, where, count)
             window.set("drawn", True, where)
-        window.set("open", slot, where)
+        window.set("open", window.slot, where)
 
 
 @breaks(SHARES, of=ContinGroup, delay=12, theta=0.0, **SLIDING)
@@ -106,8 +106,8 @@ class WithOneThresholdOnly:
     technique would have it up to its first no: here they go on.
     """
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         orders = self.parts[0]
         self.threshold = SumNoise(orders / 2, self.reach, 0)
         self.test = NoisyComparison(orders / 2, self.reach, -4 * FIXED, 4 * FIXED)
@@ -117,8 +117,8 @@ class WithOneThresholdOnly:
 class FlipsToAnyBucket:
     """The pseudo-code's flip, which may go to the bucket that it comes from."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         n, told = self.buckets, self.parts[0]
         self.flip = GeneralizedRandomizedResponse(log(1 + n * exp(told) / (n - 1)), n)
 
@@ -127,13 +127,13 @@ class FlipsToAnyBucket:
 class DoesNotClampSums:
     """A flipped value can be anything."""
 
-    def _take(self, window, slot, values, some, randomness):
+    def take(self, window, values, some):
         bucket = np.minimum(values // self._width, self.buckets - 1)
-        bucket = self.flip.perturb(bucket, window.at_random(randomness, some, slot, 1, bucket))
-        window.put("bucket", slot % self.windows.span, bucket, some)
-        founder = self._founders(window, slot, bucket, some)
+        bucket = self.flip.perturb(bucket, window.at_random(some, 1, bucket))
+        window.put("bucket", window.place, bucket, some)
+        founder = self._founders(window, bucket, some)
         self.adder.most = self.windows.span * FIXED
-        self._join(window, slot, founder, values, some, randomness)
+        self._join(window, founder, values, some)
 
 
 @breaks(LOSS, of=Naive, window=2)
@@ -146,17 +146,17 @@ class DoesNotClampSums:
 class ForgetsTheWindow:
     """Each slot of a window gets the whole epsilon."""
 
-    def _prepare(self):
+    def prepare(self):
         self.spend *= self.window
-        super()._prepare()
+        super().prepare()
 
 
 @breaks(SHARES, of=CompOrder, window=2)
 class DividesValuesOnly:
     """Its comparisons have the whole share in each slot of a window."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         self.test = NoisyComparison(self._each * self.window, self.reach, -FIXED, FIXED)
 
 
@@ -167,8 +167,8 @@ class DividesValuesOnly:
 class DoesNotClamp:
     """Noise for the threshold, on values that may lie far above it."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         self._level = np.full_like(self._level, FIXED)
 
 
@@ -176,8 +176,8 @@ class DoesNotClamp:
 class DoesNotClampAndLoses(DoesNotClamp):
     """The noise itself does not hold sums within the threshold either."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         adder = self.adder
         self.adder = SumNoise(adder.epsilon, adder.reach, self.thresholds * adder.most)
 
@@ -187,8 +187,8 @@ class DoesNotClampAndLoses(DoesNotClamp):
 class DividesTheReachByTheSlots:
     """The sensitivity of scores over m, for scores that are sums."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         epsilon, reach = self.parts[0], self.reach // self.delay
         self.choice = ExponentialMechanism(epsilon, reach, self.thresholds, monotone=True)
 
@@ -197,8 +197,8 @@ class DividesTheReachByTheSlots:
 class ChoosesForNothing:
     """The choice is not paid for by the values that it is made by."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         self.adder = SumNoise(self.spend / MICRO, self.adder.reach, self.adder.most)
 
 
@@ -206,8 +206,8 @@ class ChoosesForNothing:
 class TakesTheBest:
     """The threshold of the highest score, without noise."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         self.choice = None
 
     def _block(self, *block):
@@ -224,9 +224,7 @@ class BindsNoThreshold:
 
     def _block(self, window, *block):
         real = window.at_random
-        window.at_random = lambda source, which, at, phase, *bound: real(
-            source, which, at, phase, *bound[1:]
-        )
+        window.at_random = lambda which, phase, *bound, **at: real(which, phase, *bound[1:], **at)
         super()._block(window, *block)
         window.at_random = real
 
@@ -236,8 +234,8 @@ class BindsNoThreshold:
 class TakesMovesForMonotone:
     """Half of the noise, as if one value moved the distances of all synopses the same way."""
 
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         self.choice = ExponentialMechanism(
             self.spend / MICRO, self.reach, self.synopses, monotone=True
         )
@@ -247,16 +245,16 @@ class TakesMovesForMonotone:
 class BoostsByTheTruth:
     """What the original does: later samplers know earlier values."""
 
-    def _block(self, window, first, places, values, there, randomness):
-        super()._block(window, first, places, values, there, randomness)
+    def _block(self, window, values, there):
+        super()._block(window, values, there)
         none = np.zeros((self.synopses, window.count), np.int64)
         window.ring("boost")[:] = self._scores(values, there, none).T
 
 
 @breaks(MOVES, of=AdaPub)
 class WithOneReach:
-    def _prepare(self):
-        super()._prepare()
+    def prepare(self):
+        super().prepare()
         widest = self._widest
         self.vector = SparseVector(
             self._groups / MICRO, self.reach, 2 * widest, widest, self.windows.span - 1
@@ -265,9 +263,9 @@ class WithOneReach:
 
 @breaks(MOVES, of=AdaPub, epsilon=0.05, delay=12)
 class ControlsByTheTruth:
-    def _take(self, window, slot, values, some, randomness):
+    def take(self, window, values, some):
         self.truth = values / FIXED
-        super()._take(window, slot, values, some, randomness)
+        super().take(window, values, some)
 
     def _control(self, window, noisy, some):
         return super()._control(window, self.truth, some)
@@ -308,10 +306,10 @@ class PromisesMore:
 class TakesAValueTwice:
     """The last value of a segment is in the next one too."""
 
-    def _end(self, window, slot, randomness):
+    def end(self, window):
         before, taken = window.get("total"), window.get("taken")
-        super()._end(window, slot, randomness)
-        if slot % (2 * self.segment) == self.segment - 1:
+        super().end(window)
+        if window.slot % (2 * self.segment) == self.segment - 1:
             window.set("total", before)
             window.set("taken", taken)
 
@@ -320,17 +318,16 @@ class TakesAValueTwice:
 class SumsWithEachMember:
     """Re-summing at each step costs as many times as there are steps."""
 
-    def _join(self, window, slot, founder, values, some, randomness):
-        super()._join(window, slot, founder, values, some, randomness)
-        place = slot % self.windows.span
-        total = window.at("total", place)[some]
-        self.adder.perturb(total, window.at_random(randomness, some, slot, 9999, total))
+    def _join(self, window, founder, values, some):
+        super()._join(window, founder, values, some)
+        total = window.at("total", window.place)[some]
+        self.adder.perturb(total, window.at_random(some, 9999, total))
 
 
 @breaks("input_reaches_output", of=Naive)
 class NeverLooks:
-    def _take(self, window, slot, values, some, randomness):
-        super()._take(window, slot, values * 0, some, randomness)
+    def take(self, window, values, some):
+        super().take(window, values * 0, some)
 
 
 # --- what is released
@@ -347,14 +344,14 @@ class ScalesByWhatItSees:
 
 @breaks("released_follows_from_draws", of=Naive)
 class LeavesTheTruthInLowBits:
-    def _keep(self, window, place, released, variance, some):
+    def keep(self, window, place, released, variance, some):
         self.seen = released
-        super()._keep(window, place, released, variance, some)
+        super().keep(window, place, released, variance, some)
 
-    def _take(self, window, slot, values, some, randomness):
-        super()._take(window, slot, values, some, randomness)
+    def take(self, window, values, some):
+        super().take(window, values, some)
         hidden = self.seen + values * 2.0**-80
-        super()._keep(window, slot % self.windows.span, hidden, 1.0, some)
+        super().keep(window, window.place, hidden, 1.0, some)
 
 
 @breaks("released_follows_from_draws", of=SegmentMean, segment=2, delay=2, **SLIDING)
@@ -376,10 +373,10 @@ class ForgetsToClip:
 class ReleasesWhatStoodThere:
     """A slot without a value gets the release of the one a window before."""
 
-    def _released(self, window, slot):
-        place = (slot - self.delay) % self.windows.span
+    def _released(self, window):
+        place = (window.slot - self.delay) % self.windows.span
         known = window.at("known", place).copy()
-        found = super()._released(window, slot)
+        found = super()._released(window)
         window.put("known", place, known)
         return found
 
@@ -388,7 +385,7 @@ class ReleasesWhatStoodThere:
 class NeverEnds:
     """Values join a group whose sum was released."""
 
-    def _let_go(self, window, slot):
+    def _let_go(self, window):
         pass
 
 
@@ -406,28 +403,28 @@ class LooksAhead:
 class _Noise:
     """Drawn in another way than bound to the value and its slot."""
 
-    def _take(self, window, slot, values, some, randomness):
-        source = self._source(window, slot, values, some, randomness)
+    def take(self, window, values, some):
+        source = self._source(window, values, some)
         noisy = self.adder.perturb(values, source) / FIXED
-        self._keep(window, slot % self.windows.span, noisy, 1.0, some)
+        self.keep(window, window.place, noisy, 1.0, some)
 
 
 @breaks("one_context_one_input", of=Naive)
 class NoiseKnowsNoInput(_Noise):
-    def _source(self, window, slot, values, some, randomness):
-        return window.at_random(randomness, some, slot, VALUE)
+    def _source(self, window, values, some):
+        return window.at_random(some, VALUE)
 
 
 @breaks("noise_is_keyed", of=Naive)
 class DrawsAgainOnReplay(_Noise):
-    def _source(self, window, slot, values, some, randomness):
+    def _source(self, window, values, some):
         return system()
 
 
 @breaks("noise_is_keyed", of=Naive)
 class NoiseKnowsNoSlot(_Noise):
-    def _source(self, window, slot, values, some, randomness):
-        return window.at_random(randomness, some, 0, VALUE, values)
+    def _source(self, window, values, some):
+        return window.at_random(some, VALUE, values, slot=0)
 
 
 @breaks("noise_is_its_own", of=Naive)
@@ -439,19 +436,17 @@ class NoiseKnowsNoName:
 class ReusesAPhase:
     """Two comparisons of one slot share their context, and so their noise."""
 
-    def _take(self, window, slot, values, some, randomness):
+    def take(self, window, values, some):
         real = window.at_random
-        window.at_random = lambda source, which, at, phase, *bound: real(
-            source, which, at, min(phase, 2), *bound
-        )
-        super()._take(window, slot, values, some, randomness)
+        window.at_random = lambda which, phase, *bound: real(which, min(phase, 2), *bound)
+        super().take(window, values, some)
         window.at_random = real
 
 
 @breaks("users_are_apart", of=ContinGroup, theta=0.7)
 class SharesAThresholdAmongStreams:
-    def _begin(self, window, slot, where, count, randomness):
-        super()._begin(window, slot, where, count, randomness)
+    def _begin(self, window, where, count):
+        super()._begin(window, where, count)
         level = window.get("level")
         window.set("level", np.full(len(level), level.min()))
 
@@ -460,17 +455,17 @@ class SharesAThresholdAmongStreams:
 class GoesByItsOwnClock:
     """Segments are counted in steps of the stream, and not in slots."""
 
-    def _kept(self):
-        return {**super()._kept(), "steps": Field("i8")}
+    def kept(self):
+        return {**super().kept(), "steps": Field("i8")}
 
-    def _take(self, window, slot, values, some, randomness):
+    def take(self, window, values, some):
         steps = window.get("steps")
         window.set("steps", steps + 1)
-        super()._take(window, slot, values + steps[some] % 2, some, randomness)
+        super().take(window, values + steps[some] % 2, some)
 
-    def _end(self, window, slot, randomness):
+    def end(self, window):
         window.set("steps", window.get("steps") + 1)
-        super()._end(window, slot, randomness)
+        super().end(window)
 
 
 # --- what it refuses

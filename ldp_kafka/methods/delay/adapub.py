@@ -16,7 +16,6 @@ from ldp_kafka.methods.delay.contin import ContinGroup
 from ldp_kafka.methods.delay.deviation import Deviating
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["AdaPub"]
 
@@ -80,7 +79,7 @@ class AdaPub(ContinGroup):
     def __init__(self, **parameters: Any) -> None:
         super(Deviating, self).__init__(**parameters)  # it has no theta
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         tests, sound = self.windows.span - 1, self.calibration == "sound"
         groups, values = self._split(shaped=tests > 0 or not sound)
         self._groups, self._values, self.vector = groups, values, None
@@ -101,12 +100,12 @@ class AdaPub(ContinGroup):
         tests = 1 if self.vector is not None else self.windows.span - 1
         return (self._values + tests * self._groups) / MICRO
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """Noisy values; the release before; of the open group the sum and number of its errors, and
         the threshold of now.
         """
         return {
-            **super()._kept(),
+            **super().kept(),
             "noisy": Field("i8", self.windows.span),
             "before": Field("f8"),
             "begun": Field("?"),
@@ -115,27 +114,20 @@ class AdaPub(ContinGroup):
             "theta": Field("i8"),
         }
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        place = slot % self.windows.span
-        noisy = self.adder.perturb(values, window.at_random(randomness, some, slot, VALUE, values))
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        place = window.place
+        noisy = self.adder.perturb(values, window.at_random(some, VALUE, values))
         window.put("noisy", place, noisy, some)
         error = self._control(window, noisy / FIXED, some)
         window.put("value", place, values, some)
-        founder = self._founders(window, slot, values, some, randomness)
-        stays = founder != slot
+        founder = self._founders(window, values, some)
+        stays = founder != window.slot
         window.set("errors", np.where(stays, window.get("errors")[some], 0.0) + error, some)
         window.set("size", np.where(stays, window.get("size")[some], 0) + 1, some)
         window.put("founder", place, founder, some)
         size = window.get("size")[some]
         median = self._median(window, founder, some)
-        self._keep(window, place, median, self.adder.variance / FIXED**2 / size, some)
+        self.keep(window, place, median, self.adder.variance / FIXED**2 / size, some)
         window.set("before", np.clip(median, 0.0, 1.0), some)
         window.set("begun", True, some)
 
@@ -152,28 +144,18 @@ class AdaPub(ContinGroup):
         window.set("theta", (np.minimum(theta, most) * FIXED).astype(np.int64), some)
         return error
 
-    def _stays(
-        self,
-        window: Rows,
-        slot: int,
-        where: Some,
-        deviation: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[np.bool_]:
+    def _stays(self, window: Rows, where: Some, deviation: NDArray[np.int64]) -> NDArray[np.bool_]:
         theta = window.get("theta")[where]
         if self.test is not None:
             room = theta - deviation
-            source = window.at_random(randomness, where, slot, COMPARE, room)
-            return self.test.above(room, source)
-        return super()._stays(window, slot, where, deviation - theta + self._widest, randomness)
+            return self.test.above(room, window.at_random(where, COMPARE, room))
+        return super()._stays(window, where, deviation - theta + self._widest)
 
-    def _begin(
-        self, window: Rows, slot: int, where: Some, count: int, randomness: Randomness
-    ) -> None:
+    def _begin(self, window: Rows, where: Some, count: int) -> None:
         if self.test is None:
-            super()._begin(window, slot, where, count, randomness)
+            super()._begin(window, where, count)
         else:
-            window.set("open", slot, where)
+            window.set("open", window.slot, where)
 
     def _median(self, window: Rows, founder: NDArray[np.int64], some: Some) -> Floats:
         """Of the noisy values (m,) of these groups so far, in lengths of the domain."""
@@ -184,6 +166,5 @@ class AdaPub(ContinGroup):
         middle = np.stack([(size - 1) // 2, size // 2])
         return np.asarray(np.take_along_axis(ordered, middle, axis=0).sum(axis=0) / (2 * FIXED))
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
-        del randomness  # every value was perturbed when it came
-        self._let_go(window, slot)
+    def end(self, window: Rows) -> None:
+        self._let_go(window)  # every value was perturbed when it came

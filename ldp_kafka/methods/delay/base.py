@@ -75,6 +75,10 @@ class DelayMethod(WindowReports):
     So the run loses at most epsilon (group composition). A slot's value is paid for once, whatever
     is drawn, and any w slots hold at most w values: there is nothing that a ledger could refuse.
 
+    A class has `prepare`, `take`, `end` and `kept`; it draws with what `prepare` has made, by
+    `Rows.at_random`, and gives what is to be released to `keep`. `reached` and `loss` state what it
+    has proved of one changed value, `reason` why it states no error where it does not.
+
     Everything that a method draws is a `SumNoise` (``adder``, ``alone``; published,
     ``threshold``), a `NoisyComparison` (``test``), a `SparseVector` (``vector``), a randomised
     response (``flip``) or an `ExponentialMechanism` (``choice``); what is released follows from the
@@ -157,7 +161,7 @@ class DelayMethod(WindowReports):
         self.smoother = Smoother()
         self.parts: tuple[float, float] = (0.0, self.epsilon)
         """What shapes the releases and what values get, nats: the parts of a window."""
-        self._prepare()
+        self.prepare()
 
     def _contribution(self, given: float | None) -> float | None:
         """Take it in; ``reach`` is how far a changed value moves, in units of 2**-32 of the
@@ -174,7 +178,7 @@ class DelayMethod(WindowReports):
         self.reach = min(ceil(number / (hi - lo) * FIXED) + 1, FIXED)
         return number
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Make what it draws with."""
         raise NotImplementedError
 
@@ -249,12 +253,12 @@ class DelayMethod(WindowReports):
         return {
             "last": Field("i8", initial=NEVER),
             "latest": Field("i8", initial=NEVER),
-            **self._kept(),
+            **self.kept(),
             **(self.smoother.fields if self.smooth else {}),
             **({} if self.season is None else self.season.fields),
         }
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """What it keeps of the slots of a window: the release, before it is clipped, in lengths of
         the domain; whether there is one; where it is smoothed, the variance of its noise.
         """
@@ -302,16 +306,17 @@ class DelayMethod(WindowReports):
         """
         values, present = self._checked(state, batch)
         rows, slot = batch.rows, batch.slot
-        window, source = Rows(state, rows), batch.randomness.within(self.use)
-        hop = self.windows.hop
-        for at in range(hop):
+        source = batch.randomness.within(self.use)
+        window = Rows(state, rows, source, slot, self.windows.span)
+        for at in range(self.hop):
+            window.slot = slot + at
             some = ALL if present is None else np.flatnonzero(present[at])
             if window.size(some):
-                self._take(window, slot + at, values[at][some], some, source)
-            self._end(window, slot + at, source)
-        released = self._released(window, slot + hop - 1)
+                self.take(window, values[at][some], some)
+            self.end(window)
+        released = self._released(window)
         window.close()
-        self._passed(state, rows, slot + hop - 1, present)
+        self._passed(state, rows, window.slot, present)
         return self._on_domain(slot - self.windows.behind, *released)
 
     def _passed(
@@ -367,21 +372,14 @@ class DelayMethod(WindowReports):
             )
         return values.astype(np.int64, copy=False), present
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        """The values (m,) of one slot come, of some of the streams, at least one."""
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        """The values (m,) of the slot come, of some of the streams, at least one."""
         raise NotImplementedError
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
-        """A slot is over: what is due with it has to be drawn."""
+    def end(self, window: Rows) -> None:
+        """The slot is over: what is due with it has to be drawn."""
 
-    def _keep(
+    def keep(
         self,
         window: Rows,
         place: int,
@@ -395,19 +393,19 @@ class DelayMethod(WindowReports):
         if self.smooth:
             window.put("variance", place, variance, some)
 
-    def _released(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _released(self, window: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Releases (hop, n) in lengths of the domain, NaN where there is none, and what they were
-        before they were smoothed, of the window that ends with ``slot``; what is released is let
+        before they were smoothed, of the window that ends with the slot; what is released is let
         go.
         """
         if self.smooth:
-            return self._smoothed(window, slot)
+            return self._smoothed(window)
         if self.setting == "batch":
             known = window.ring("known")
             out = np.where(known, window.ring("release"), np.nan)
             known[:] = False
             return out, out
-        place = (slot - self.delay) % self.windows.span
+        place = (window.slot - self.delay) % self.windows.span
         out = np.where(window.at("known", place), window.at("release", place), np.nan)[None]
         window.put("known", place, False)
         return out, out
@@ -418,11 +416,11 @@ class DelayMethod(WindowReports):
         adder: SumNoise = getattr(self, "adder")  # noqa: B009 - of those whose values have noise
         return float(adder.half_width / FIXED)
 
-    def _smoothed(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _smoothed(self, window: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """`_released`, smoothed slot by slot: each release counts as a look at its slot by
         itself, with the noise that it has.
         """
-        span, first = self.windows.span, slot - self.windows.span + 1
+        span, first = self.windows.span, window.slot - self.windows.span + 1
         release, known, variance = (window.ring(name) for name in ("release", "known", "variance"))
         pieces = []
         for at in range(span):

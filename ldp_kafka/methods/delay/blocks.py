@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Field
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.rows import Rows, Some
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Blocks"]
 
@@ -23,62 +22,45 @@ class Blocks(DelayMethod):
     both settings, and its noise is drawn once, when the block ends.
     """
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The values of the block that is open, and which slots have one."""
         span = self.windows.span
-        return {**super()._kept(), "value": Field("i8", span), "waits": Field("?", span)}
+        return {**super().kept(), "value": Field("i8", span), "waits": Field("?", span)}
 
     def drawn_from(self, slot: int) -> int:
         return slot - slot % self.delay
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        del randomness
-        place = slot % self.windows.span
-        window.put("value", place, values, some)
-        window.put("waits", place, True, some)
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        window.put("value", window.place, values, some)
+        window.put("waits", window.place, True, some)
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
-        if slot % self.delay != self.delay - 1:
+    def end(self, window: Rows) -> None:
+        if window.slot % self.delay != self.delay - 1:
             return
-        first = slot - self.delay + 1
-        places = np.arange(first, slot + 1) % self.windows.span
-        waits = window.ring("waits")
+        places, waits = self._places(window), window.ring("waits")
         there = waits[places]
         if there.any():
             values = np.where(there, window.ring("value")[places], 0)
-            self._block(window, first, places, values, there, randomness)
+            self._block(window, values, there)
             waits[places] = False
 
-    def _block(
-        self,
-        window: Rows,
-        first: int,
-        places: NDArray[np.intp],
-        values: NDArray[np.int64],
-        there: NDArray[np.bool_],
-        randomness: Randomness,
-    ) -> None:
-        """The block that begins with slot ``first`` is over.
+    def _block(self, window: Rows, values: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
+        """The block that ends with the slot is over.
 
         Parameters
         ----------
-        places : (delay,) of its slots in the rings
         values : (delay, n) of the streams of the step, 0 where there is none
         there : (delay, n) where there is one
         """
         raise NotImplementedError
 
+    def _places(self, window: Rows) -> NDArray[np.intp]:
+        """Of the slots (delay,) of the block that is over, in the rings."""
+        return np.arange(window.slot - self.delay + 1, window.slot + 1) % self.windows.span
+
     def _keep_block(
         self,
         window: Rows,
-        places: NDArray[np.intp],
         released: NDArray[np.float64],
         variance: NDArray[np.float64],
         there: NDArray[np.bool_],
@@ -86,7 +68,7 @@ class Blocks(DelayMethod):
         """What is to be released of a block's slots that have a value, (delay, n) in lengths of
         the domain.
         """
-        for at, place in enumerate(places.tolist()):
+        for at, place in enumerate(self._places(window).tolist()):
             some = np.flatnonzero(there[at])
             if len(some):
-                self._keep(window, place, released[at][some], variance[at][some], some)
+                self.keep(window, place, released[at][some], variance[at][some], some)

@@ -16,7 +16,6 @@ from ldp_kafka.methods.delay.base import ONCE, DelayMethod
 from ldp_kafka.methods.delay.groups import Grouped
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["BucOrder", "default_buckets"]
 
@@ -101,7 +100,7 @@ class BucOrder(Grouped):
         self._given = None if buckets is None else check_whole(buckets, "buckets", 1, MOST)
         super().__init__(**parameters)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         sound = self.calibration == "sound"
         self._width = self._wide()
         self.buckets = -(-FIXED // self._width)
@@ -135,34 +134,23 @@ class BucOrder(Grouped):
     def loss(self) -> float:
         return self._values / MICRO + (self._told if self.buckets > 1 else 0.0)
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The bucket that was said of each slot's value."""
-        return {**super()._kept(), "bucket": Field("i8", self.windows.span)}
+        return {**super().kept(), "bucket": Field("i8", self.windows.span)}
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
         bucket = np.minimum(values // self._width, self.buckets - 1)
         if self.flip is not None:
-            bucket = self.flip.perturb(
-                bucket, window.at_random(randomness, some, slot, ONCE, bucket)
-            )
-        place = slot % self.windows.span
-        window.put("bucket", place, bucket, some)
-        founder = self._founders(window, slot, bucket, some)
+            bucket = self.flip.perturb(bucket, window.at_random(some, ONCE, bucket))
+        window.put("bucket", window.place, bucket, some)
+        founder = self._founders(window, bucket, some)
         if self.calibration == "sound":  # from the bucket's lower end
             values = np.clip(values - bucket * self._width, 0, self._width)
-        self._join(window, slot, founder, values, some, randomness)
+        self._join(window, founder, values, some)
 
-    def _founders(
-        self, window: Rows, slot: int, bucket: NDArray[np.int64], some: Some
-    ) -> NDArray[np.int64]:
+    def _founders(self, window: Rows, bucket: NDArray[np.int64], some: Some) -> NDArray[np.int64]:
         """The founder of the open group of each of these buckets; the slot where there is none."""
+        slot = window.slot
         first = slot - self.delay if self.setting == "sliding" else slot - slot % self.delay
         founder = window.ring("founder")[:, some]
         same = window.ring("bucket")[:, some] == bucket

@@ -14,7 +14,6 @@ from ldp_kafka.methods.delay.base import COMPARE, ONCE, VALUE, DelayMethod
 from ldp_kafka.methods.delay.groups import among
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["CompOrder"]
 
@@ -65,7 +64,7 @@ class CompOrder(DelayMethod):
     test: NoisyComparison | None = None
     threshold: SumNoise | None = None
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         pairs, sound = self.windows.pairs, self.calibration == "sound"
         orders, values = self._split(shaped=pairs > 0 or not sound)
         self._values = values
@@ -84,54 +83,39 @@ class CompOrder(DelayMethod):
     def loss(self) -> float:
         return self._values / MICRO + self.windows.pairs * self._each
 
-    def _kept(self) -> dict[str, Field]:
-        own = {**super()._kept(), "value": Field("i8", self.windows.span)}
+    def kept(self) -> dict[str, Field]:
+        own = {**super().kept(), "value": Field("i8", self.windows.span)}
         if self.threshold is None:
             return own
         return {**own, "rho": Field("i8"), "has_rho": Field("?")}
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        span = self.windows.span
-        window.put("value", slot % span, values, some)
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        window.put("value", window.place, values, some)
         low, high = np.full(len(values), -np.inf), np.full(len(values), np.inf)
-        rho = self._rho(window, slot, some, randomness)
-        for back in range(1, self._earlier(slot) + 1):
-            place = (slot - back) % span
+        rho = self._rho(window, some)
+        for back in range(1, self._earlier(window.slot) + 1):
+            place = (window.slot - back) % self.windows.span
             asked = np.flatnonzero(window.at("known", place)[some])
             if not len(asked):
                 continue
             where: Some = ALL if len(asked) == window.count else among(window.count, some, asked)
             difference = values[asked] - window.at("value", place)[where] - rho[asked]
             test: Any = self.test
-            above = test.above(
-                difference,
-                window.at_random(randomness, where, slot, COMPARE + back - 1, difference),
-            )
+            source = window.at_random(where, COMPARE + back - 1, difference)
+            above = test.above(difference, source)
             earlier = np.clip(window.at("release", place)[where], 0.0, 1.0)
             low[asked] = np.maximum(low[asked], np.where(above, earlier, -np.inf))
             high[asked] = np.minimum(high[asked], np.where(above, np.inf, earlier))
-        noisy = (
-            self.adder.perturb(values, window.at_random(randomness, some, slot, VALUE, values))
-            / FIXED
-        )
+        noisy = self.adder.perturb(values, window.at_random(some, VALUE, values)) / FIXED
         middle = (np.maximum(low, 0.0) + np.minimum(high, 1.0)) / 2
         released = np.where((noisy < low) | (noisy > high), middle, noisy)
-        self._keep(window, slot % span, released, self.adder.variance / FIXED**2, some)
+        self.keep(window, window.place, released, self.adder.variance / FIXED**2, some)
 
     def _earlier(self, slot: int) -> int:
         """How many slots before this one it is compared with."""
         return self.delay if self.setting == "sliding" else slot % self.delay
 
-    def _rho(
-        self, window: Rows, slot: int, some: Some, randomness: Randomness
-    ) -> NDArray[np.int64]:
+    def _rho(self, window: Rows, some: Some) -> NDArray[np.int64]:
         """The threshold of each stream: 0, or published the one that is drawn with its first
         value.
         """
@@ -140,9 +124,8 @@ class CompOrder(DelayMethod):
         fresh = np.flatnonzero(~window.get("has_rho")[some])
         if len(fresh):
             where = among(window.count, some, fresh)
-            drawn = self.threshold.perturb(
-                np.zeros(len(fresh), np.int64), window.at_random(randomness, where, slot, ONCE)
-            )
+            nothing = np.zeros(len(fresh), np.int64)
+            drawn = self.threshold.perturb(nothing, window.at_random(where, ONCE))
             window.set("rho", drawn, where)
             window.set("has_rho", True, where)
         return window.get("rho")[some]

@@ -15,7 +15,6 @@ from ldp_kafka.methods.delay.deviation import Deviating
 from ldp_kafka.methods.delay.groups import among
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["ContinGroup"]
 
@@ -68,7 +67,7 @@ class ContinGroup(Deviating):
     name = "contin_group"
     vector: SparseVector | None
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         queries, sound = self.windows.span - 1, self.calibration == "sound"
         groups, values = self._split(shaped=queries > 0 or not sound)
         self._groups, self._values = groups, values
@@ -89,38 +88,24 @@ class ContinGroup(Deviating):
     def loss(self) -> float:
         return (self._values + 2 * self._groups * (self.vector is not None)) / MICRO
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The founder of the open group, and its noisy threshold."""
         return {
-            **super()._kept(),
+            **super().kept(),
             "open": Field("i8", initial=NEVER),
             "level": Field("i8"),
         }
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        window.put("value", slot % self.windows.span, values, some)
-        founder = self._founders(window, slot, values, some, randomness)
-        self._join(window, slot, founder, values, some, randomness)
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        window.put("value", window.place, values, some)
+        founder = self._founders(window, values, some)
+        self._join(window, founder, values, some)
 
-    def _founders(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> NDArray[np.int64]:
+    def _founders(self, window: Rows, values: NDArray[np.int64], some: Some) -> NDArray[np.int64]:
         """Whose group each of the values joins; their own slot where it is alone, or the first of
         a new group.
         """
-        founder = np.full(len(values), slot)
+        founder = np.full(len(values), window.slot)
         if self.windows.span == 1:
             return founder
         began = window.get("open")[some]
@@ -130,50 +115,38 @@ class ContinGroup(Deviating):
             where = some if whole else among(window.count, some, asked)
             began, given = began[asked], values[asked]
             deviation = self._deviation(window, where, began, given)
-            stays = self._stays(window, slot, where, deviation, randomness)
-            founder[asked] = np.where(stays, began, slot)
+            stays = self._stays(window, where, deviation)
+            founder[asked] = np.where(stays, began, window.slot)
             window.set("open", np.where(stays, began, NEVER), where)
         if len(fresh):
             where = some if len(fresh) == len(values) else among(window.count, some, fresh)
-            self._begin(window, slot, where, len(fresh), randomness)
+            self._begin(window, where, len(fresh))
         return founder
 
-    def _stays(
-        self,
-        window: Rows,
-        slot: int,
-        where: Some,
-        deviation: NDArray[np.int64],
-        randomness: Randomness,
-    ) -> NDArray[np.bool_]:
+    def _stays(self, window: Rows, where: Some, deviation: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which values stay in the open group."""
         vector: Any = self.vector
         level = window.get("level")[where]
-        answers: NDArray[np.bool_] = vector.below(
-            deviation,
-            level,
-            window.at_random(randomness, where, slot, COMPARE, deviation, level),
-        )
+        source = window.at_random(where, COMPARE, deviation, level)
+        answers: NDArray[np.bool_] = vector.below(deviation, level, source)
         return answers
 
-    def _begin(
-        self, window: Rows, slot: int, where: Some, count: int, randomness: Randomness
-    ) -> None:
+    def _begin(self, window: Rows, where: Some, count: int) -> None:
         """New groups open, each with a threshold of its own."""
         vector: Any = self.vector
-        levels = vector.thresholds(count, window.at_random(randomness, where, slot, ONCE))
+        levels = vector.thresholds(count, window.at_random(where, ONCE))
         window.set("level", levels, where)
-        window.set("open", slot, where)
+        window.set("open", window.slot, where)
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
-        super()._end(window, slot, randomness)
-        self._let_go(window, slot)
+    def end(self, window: Rows) -> None:
+        super().end(window)
+        self._let_go(window)
 
-    def _let_go(self, window: Rows, slot: int) -> None:
+    def _let_go(self, window: Rows) -> None:
         """The open group ends with its window."""
         if self.setting == "sliding":
-            due = window.get("open") == slot - self.delay
+            due = window.get("open") == window.slot - self.delay
             if due.any():
                 window.set("open", NEVER, np.flatnonzero(due))
-        elif slot % self.delay == self.delay - 1:
+        elif window.slot % self.delay == self.delay - 1:
             window.set("open", NEVER, ALL)

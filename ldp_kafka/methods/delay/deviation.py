@@ -73,8 +73,8 @@ class Deviating(Grouped):
         """The largest deviation of a window's values, in units of 2**-32 of the domain."""
         return self.windows.span * FIXED // 2 + 1
 
-    def _kept(self) -> dict[str, Field]:
-        return {**super()._kept(), "value": Field("i8", self.windows.span)}
+    def kept(self) -> dict[str, Field]:
+        return {**super().kept(), "value": Field("i8", self.windows.span)}
 
     def _deviation(
         self,

@@ -16,7 +16,6 @@ from ldp_kafka.methods.delay.deviation import Deviating
 from ldp_kafka.methods.delay.groups import among
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["DiscontinGroup"]
 
@@ -71,7 +70,7 @@ class DiscontinGroup(Deviating):
     test: NoisyComparison | None = None
     threshold: SumNoise | None = None
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         pairs, sound = self.windows.pairs, self.calibration == "sound"
         groups, values = self._split(shaped=pairs > 0 or not sound)
         self._values = values
@@ -100,28 +99,21 @@ class DiscontinGroup(Deviating):
     def loss(self) -> float:
         return self._values / MICRO + self.windows.pairs * self._each / 2
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The founders of open groups, oldest first, as a queue: where it begins, and how many
         there are; published: the noisy threshold of each founder's group.
         """
         own = {
-            **super()._kept(),
+            **super().kept(),
             "queue": Field("i8", self.windows.span),
             "head": Field("i8"),
             "groups": Field("i8"),
         }
         return own if self.threshold is None else {**own, "level": Field("i8", self.windows.span)}
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        span = self.windows.span
-        window.put("value", slot % span, values, some)
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        span, slot = self.windows.span, window.slot
+        window.put("value", window.place, values, some)
         head, groups = window.get("head")[some], window.get("groups")[some]
         founder, queue = np.full(len(values), slot), window.ring("queue")
         left, turn = np.arange(len(values)), 0
@@ -134,7 +126,7 @@ class DiscontinGroup(Deviating):
             columns = among(window.count, where)
             other = queue[(head[left] + turn) % span, columns]
             deviation = self._deviation(window, where, other, values[left])
-            joins = self._joins(window, slot, turn, where, other, deviation, randomness)
+            joins = self._joins(window, turn, where, other, deviation)
             founder[left[joins]] = other[joins]
             left = left[~joins]
             turn += 1
@@ -144,22 +136,18 @@ class DiscontinGroup(Deviating):
             queue[(head[alone] + groups[alone]) % span, where] = slot
             window.set("groups", groups[alone] + 1, where)
             if self.threshold is not None:
-                levels = self.threshold.perturb(
-                    np.zeros(len(alone), np.int64),
-                    window.at_random(randomness, where, slot, ONCE),
-                )
-                window.put("level", slot % span, levels, where)
-        self._join(window, slot, founder, values, some, randomness)
+                nothing = np.zeros(len(alone), np.int64)
+                levels = self.threshold.perturb(nothing, window.at_random(where, ONCE))
+                window.put("level", window.place, levels, where)
+        self._join(window, founder, values, some)
 
     def _joins(
         self,
         window: Rows,
-        slot: int,
         turn: int,
         where: Some,
         founder: NDArray[np.int64],
         deviation: NDArray[np.int64],
-        randomness: Randomness,
     ) -> NDArray[np.bool_]:
         """Which values join these groups, the ``turn``-th that they are tested against."""
         test: Any = self.test
@@ -168,18 +156,17 @@ class DiscontinGroup(Deviating):
             columns = among(window.count, where)
             threshold = threshold + window.ring("level")[founder % self.windows.span, columns]
         difference = threshold - deviation
-        answers: NDArray[np.bool_] = test.above(
-            difference, window.at_random(randomness, where, slot, COMPARE + turn, difference)
-        )
+        source = window.at_random(where, COMPARE + turn, difference)
+        answers: NDArray[np.bool_] = test.above(difference, source)
         return answers
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
+    def end(self, window: Rows) -> None:
         if self.setting == "sliding":
-            closing = window.at("count", (slot - self.delay) % self.windows.span) > 0
+            closing = window.at("count", (window.slot - self.delay) % self.windows.span) > 0
             if closing.any():  # the oldest is the first of the queue
                 window.set("head", (window.get("head") + closing) % self.windows.span)
                 window.set("groups", window.get("groups") - closing)
-        elif slot % self.delay == self.delay - 1:
+        elif window.slot % self.delay == self.delay - 1:
             window.set("head", 0)
             window.set("groups", 0)
-        super()._end(window, slot, randomness)
+        super().end(window)

@@ -15,7 +15,6 @@ from ldp_kafka.methods.delay.base import ONCE
 from ldp_kafka.methods.delay.blocks import Blocks
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Dpi"]
 
@@ -77,30 +76,23 @@ class Dpi(Blocks):
         self.synopses = check_whole(synopses, "synopses", 2, MOST_CANDIDATES)
         super().__init__(**parameters)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         count = self.synopses
         self._level = np.array([FIXED * (2 * k + 1) // (2 * count) for k in range(count)])
         self.parts = self.window * self.spend / MICRO, 0.0
         self.choice = ExponentialMechanism(self.spend / MICRO, self.reach, count)
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The boost of each synopsis, in units of 2**-32 of the domain."""
-        return {**super()._kept(), "boost": Field("i8", self.synopses)}
+        return {**super().kept(), "boost": Field("i8", self.synopses)}
 
-    def _block(
-        self,
-        window: Rows,
-        first: int,
-        places: NDArray[np.intp],
-        values: NDArray[np.int64],
-        there: NDArray[np.bool_],
-        randomness: Randomness,
-    ) -> None:
+    def _block(self, window: Rows, values: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
         some = np.flatnonzero(there.any(axis=0))
         boosts = window.ring("boost")
         boost = boosts[:, some]
         scores = self._scores(values[:, some], there[:, some], boost)
-        source = window.at_random(randomness, some, first, ONCE, *scores.T)
+        first = window.slot - self.delay + 1
+        source = window.at_random(some, ONCE, *scores.T, slot=first)
         chosen = self.choice.choose(scores, source)
         boost //= 2
         away = np.abs(np.arange(self.synopses)[:, None] - chosen)
@@ -108,7 +100,7 @@ class Dpi(Blocks):
         boosts[:, some] = boost
         released = np.zeros(there.shape)
         released[:, some] = self._level[chosen] / FIXED
-        self._keep_block(window, places, released, self._variance(there), there)
+        self._keep_block(window, released, self._variance(there), there)
 
     def _scores(
         self, values: NDArray[np.int64], there: NDArray[np.bool_], boost: NDArray[np.int64]

@@ -10,7 +10,6 @@ from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import VALUE, DelayMethod
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Grouped", "among"]
 
@@ -34,45 +33,36 @@ class Grouped(DelayMethod):
         """How many values one sum that is perturbed has at most."""
         return 1 if self.noise == "point" else self.windows.span
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """Of each slot of the window the founder of its group; of each founder the sum and the
         number of its group, 0 where there is none that is open.
         """
         span = self.windows.span
         return {
-            **super()._kept(),
+            **super().kept(),
             "founder": Field("i8", span, NEVER),
             "total": Field("i8", span),
             "count": Field("i8", span),
         }
 
     def _join(
-        self,
-        window: Rows,
-        slot: int,
-        founder: NDArray[np.int64],
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
+        self, window: Rows, founder: NDArray[np.int64], values: NDArray[np.int64], some: Some
     ) -> None:
-        """Put the values of a slot into these founders' groups; who founds one is its own."""
+        """Put the values of the slot into these founders' groups; who founds one is its own."""
         if self.noise == "point":
-            values = self.adder.perturb(
-                values, window.at_random(randomness, some, slot, VALUE, values)
-            )
-        span = self.windows.span
-        window.put("founder", slot % span, founder, some)
-        place, columns = founder % span, among(window.count, some)
+            values = self.adder.perturb(values, window.at_random(some, VALUE, values))
+        window.put("founder", window.place, founder, some)
+        place, columns = founder % self.windows.span, among(window.count, some)
         window.ring("total")[place, columns] += values
         window.ring("count")[place, columns] += 1
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
+    def end(self, window: Rows) -> None:
         if self.setting == "sliding":
-            self._close(window, slot - self.delay, randomness)
-        elif slot % self.delay == self.delay - 1:
-            self._close_all(window, slot - self.delay + 1, randomness)
+            self._close(window, window.slot - self.delay)
+        elif window.slot % self.delay == self.delay - 1:
+            self._close_all(window, window.slot - self.delay + 1)
 
-    def _close(self, window: Rows, founder: int, randomness: Randomness) -> None:
+    def _close(self, window: Rows, founder: int) -> None:
         """The groups of one founder close."""
         place = founder % self.windows.span
         count = window.at("count", place)
@@ -83,7 +73,7 @@ class Grouped(DelayMethod):
         mean, variance = np.zeros(window.count), np.zeros(window.count)
         at = np.full(len(some), place)
         mean[some], variance[some] = self._means(
-            window, some, at, np.full(len(some), founder), total, count, randomness
+            window, some, at, np.full(len(some), founder), total, count
         )
         member = window.ring("founder") == founder
         np.copyto(window.ring("release"), mean, where=member)
@@ -94,13 +84,13 @@ class Grouped(DelayMethod):
         window.put("total", place, 0)
         window.put("count", place, 0)
 
-    def _close_all(self, window: Rows, start: int, randomness: Randomness) -> None:
+    def _close_all(self, window: Rows, start: int) -> None:
         """All groups of the batch that begins with ``start`` close."""
         total, count = window.ring("total"), window.ring("count")
         at, some = np.nonzero(count)
         mean, variance = np.zeros(count.shape), np.zeros(count.shape)
         mean[at, some], variance[at, some] = self._means(
-            window, some, at, start + at, total[at, some], count[at, some], randomness
+            window, some, at, start + at, total[at, some], count[at, some]
         )
         founder = window.ring("founder")
         whose = np.maximum(founder - start, 0)
@@ -119,15 +109,13 @@ class Grouped(DelayMethod):
         founder: NDArray[np.int64],
         total: NDArray[np.int64],
         count: NDArray[np.int64],
-        randomness: Randomness,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Noisy means (m,) of groups, and the variance that each of their slots counts with."""
         one = self.adder.variance / FIXED**2
         if self.noise == "point":
             return self._shaped(window, some, place, total, count), np.full(len(some), one)
-        noisy = self.adder.perturb(
-            total, window.at_random(randomness, some, founder, VALUE, total, count)
-        )
+        source = window.at_random(some, VALUE, total, count, slot=founder)
+        noisy = self.adder.perturb(total, source)
         # all slots of a group together tell as much as its one mean
         return self._shaped(window, some, place, noisy, count), one / count
 

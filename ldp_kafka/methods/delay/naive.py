@@ -12,7 +12,6 @@ from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import VALUE, DelayMethod
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Naive"]
 
@@ -45,21 +44,12 @@ class Naive(DelayMethod):
     name = "naive"
     noises: ClassVar[tuple[str, ...]] = ("point",)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         self.adder = SumNoise(self.spend / MICRO, self.reach, FIXED)
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        noisy = self.adder.perturb(values, window.at_random(randomness, some, slot, VALUE, values))
-        self._keep(
-            window, slot % self.windows.span, noisy / FIXED, self.adder.variance / FIXED**2, some
-        )
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
+        noisy = self.adder.perturb(values, window.at_random(some, VALUE, values))
+        self.keep(window, window.place, noisy / FIXED, self.adder.variance / FIXED**2, some)
 
     @property
     def reason(self) -> None:

@@ -12,7 +12,6 @@ from ldp_kafka.methods.delay.base import VALUE
 from ldp_kafka.methods.delay.contin import ContinGroup
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Pegasus", "PegasusDelay"]
 
@@ -76,31 +75,22 @@ class Pegasus(PegasusDelay):
 
     name = "pegasus"
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The sum of the open group's noisy values, and their number."""
-        return {**super()._kept(), "sum": Field("i8"), "size": Field("i8")}
+        return {**super().kept(), "sum": Field("i8"), "size": Field("i8")}
 
     def _join(
-        self,
-        window: Rows,
-        slot: int,
-        founder: NDArray[np.int64],
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
+        self, window: Rows, founder: NDArray[np.int64], values: NDArray[np.int64], some: Some
     ) -> None:
-        noisy = self.adder.perturb(values, window.at_random(randomness, some, slot, VALUE, values))
-        stays = founder != slot
+        noisy = self.adder.perturb(values, window.at_random(some, VALUE, values))
+        stays = founder != window.slot
         total = np.where(stays, window.get("sum")[some], 0) + noisy
         size = np.where(stays, window.get("size")[some], 0) + 1
         window.set("sum", total, some)
         window.set("size", size, some)
-        place = slot % self.windows.span
-        window.put("founder", place, founder, some)
-        self._keep(
-            window, place, total / (size * FIXED), self.adder.variance / FIXED**2 / size, some
-        )
+        window.put("founder", window.place, founder, some)
+        variance = self.adder.variance / FIXED**2 / size
+        self.keep(window, window.place, total / (size * FIXED), variance, some)
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
-        del randomness  # every value was perturbed when it came
-        self._let_go(window, slot)
+    def end(self, window: Rows) -> None:
+        self._let_go(window)  # every value was perturbed when it came

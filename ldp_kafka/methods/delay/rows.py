@@ -22,10 +22,18 @@ class Rows:
 
     Streams that lie beside each other in the state are seen in place. Of others a ring is copied
     when it is first asked for as a whole, and `close` writes it back.
+
+    Parameters
+    ----------
+    randomness : what the step draws from
+    slot : the slot that the step is at, which moves on
+    span : slots in a window
     """
 
-    def __init__(self, state: State, rows: NDArray[np.intp]) -> None:
-        self.count = len(rows)
+    def __init__(
+        self, state: State, rows: NDArray[np.intp], randomness: Randomness, slot: int, span: int
+    ) -> None:
+        self.count, self.randomness, self.slot, self._span = len(rows), randomness, slot, span
         self.digests = state.digests(rows)
         self._columns, self._rows = state.columns, rows
         beside = self.count > 0 and bool((np.diff(rows) == 1).all())
@@ -73,24 +81,30 @@ class Rows:
         else:
             self._columns[name][self._rows[some]] = values
 
+    @property
+    def place(self) -> int:
+        """That of the slot in the rings."""
+        return self.slot % self._span
+
     def size(self, some: Some) -> int:
         """How many streams these are."""
         return self.count if isinstance(some, slice) else len(some)
 
     def at_random(
         self,
-        randomness: Randomness,
         some: Some,
-        slot: int | NDArray[np.int64],
         phase: int,
         *bound: NDArray[np.int64],
+        slot: int | NDArray[np.int64] | None = None,
     ) -> Randomness:
-        """The source for one draw of each of these streams, tied to its integers."""
+        """The source for one draw of each of these streams, tied to its integers, and named after
+        the slot of the step, or another one.
+        """
         digests = self.digests if isinstance(some, slice) else take16(self.digests, some)
         pairs = np.empty((len(digests), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
-        return randomness.at(digests, slot, phase, pairs)
+        return self.randomness.at(digests, self.slot if slot is None else slot, phase, pairs)
 
     def close(self) -> None:
         """Write back what was copied."""

@@ -17,7 +17,6 @@ from ldp_kafka.methods.delay.base import VALUE, DelayMethod
 from ldp_kafka.methods.delay.rows import Rows, Some
 from ldp_kafka.methods.delay.smoother import Piece
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["SegmentMean", "default_segment"]
 
@@ -97,7 +96,7 @@ class SegmentMean(DelayMethod):
         self._given = None if segment is None else check_slots(segment, "segment")
         super().__init__(**parameters)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         wide = check_epsilon(self.epsilon / self.window * FIXED / self.reach)
         default = default_segment(wide, self.delay) if self.season is None else 1
         self.segment = default if self._given is None else self._given
@@ -118,7 +117,7 @@ class SegmentMean(DelayMethod):
     def reason(self) -> str | None:
         return None if self.segment == 1 else super().reason
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The open segment's sum and count; of the segments of a window their number, mean and
         its variance; sliding, the shape of the one that is being released.
         """
@@ -153,30 +152,20 @@ class SegmentMean(DelayMethod):
         _, first, length = self._segment_of(slot)
         return first + length - 1
 
-    def _take(
-        self,
-        window: Rows,
-        slot: int,
-        values: NDArray[np.int64],
-        some: Some,
-        randomness: Randomness,
-    ) -> None:
-        del slot, randomness  # the segment's sum is perturbed when it ends
+    def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
         window.set("total", window.get("total")[some] + values, some)
         window.set("taken", window.get("taken")[some] + 1, some)
 
-    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
-        number, first, length = self._segment_of(slot)
-        if slot != first + length - 1:
+    def end(self, window: Rows) -> None:
+        number, first, length = self._segment_of(window.slot)
+        if window.slot != first + length - 1:
             return
         total, taken = window.get("total"), window.get("taken")
         some = np.flatnonzero(taken)
         if not len(some):
             return
         total, taken = total[some], taken[some]
-        noisy = self.adder.perturb(
-            total, window.at_random(randomness, some, slot, VALUE, total, taken)
-        )
+        noisy = self.adder.perturb(total, window.at_random(some, VALUE, total, taken))
         place = number % self._pieces
         window.put("segment", place, number, some)
         window.put("mean", place, noisy / (taken * FIXED), some)
@@ -185,8 +174,8 @@ class SegmentMean(DelayMethod):
         window.set("total", 0)
         window.set("taken", 0)
 
-    def _released(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._of_batch(window, slot) if self.setting == "batch" else self._due(window, slot)
+    def _released(self, window: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._of_batch(window) if self.setting == "batch" else self._due(window)
 
     def _piece(self, window: Rows, number: int, first: int, length: int) -> Piece:
         place = number % self._pieces
@@ -198,12 +187,12 @@ class SegmentMean(DelayMethod):
             window.at("segment", place) == number,
         )
 
-    def _of_batch(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """All slots of the batch that ends with ``slot``."""
-        start = slot - self.delay + 1
+    def _of_batch(self, window: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """All slots of the batch that ends with the slot."""
+        start = window.slot - self.delay + 1
         pieces = [
             self._piece(window, *self._segment_of(first))
-            for first in range(start, slot + 1, self.segment)
+            for first in range(start, window.slot + 1, self.segment)
         ]
         out, looks = np.empty((2, self.delay, window.count))
         shapes = None
@@ -223,9 +212,9 @@ class SegmentMean(DelayMethod):
             self._learn(window, piece)
         return out, looks
 
-    def _due(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The slot that is due with ``slot``, of a sliding window."""
-        due = slot - self.delay
+    def _due(self, window: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The slot that is due with the slot, of a sliding window."""
+        slot, due = window.slot, window.slot - self.delay
         number, first, length = self._segment_of(due)
         own = self._piece(window, number, first, length)
         out = looks = np.where(own.known, own.released, np.nan)

@@ -19,7 +19,6 @@ from ldp_kafka.methods.delay.blocks import Blocks
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
 from ldp_kafka.methods.values import FIXED
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["Truncate", "clipped_error"]
 
@@ -111,7 +110,7 @@ class Truncate(Blocks):
         self.interval = check_slots(interval, "interval")
         super().__init__(**parameters)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         sound = self.calibration == "sound"
         chosen, values = self._split()
         count = self.thresholds
@@ -150,30 +149,23 @@ class Truncate(Blocks):
     def tables(self) -> list[int]:
         return [*super().tables(), *self._level.tolist(), *self._cost.tolist()]
 
-    def _kept(self) -> dict[str, Field]:
+    def kept(self) -> dict[str, Field]:
         """The number of the threshold that holds, and the block that chose it."""
         return {
-            **super()._kept(),
+            **super().kept(),
             "threshold": Field("i8"),
             "chosen": Field("i8", initial=NEVER),
         }
 
-    def _block(
-        self,
-        window: Rows,
-        first: int,
-        places: NDArray[np.intp],
-        values: NDArray[np.int64],
-        there: NDArray[np.bool_],
-        randomness: Randomness,
-    ) -> None:
-        block, chosen = first // self.delay, window.get("chosen")
+    def _block(self, window: Rows, values: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
+        first, chosen = window.slot - self.delay + 1, window.get("chosen")
+        block = first // self.delay
         due = (chosen == NEVER) | (block >= np.where(chosen == NEVER, 0, chosen) + self.interval)
         due &= there.any(axis=0)
         some = np.flatnonzero(due)
         if len(some):
             scores = self._scores(values[:, some], there[:, some])
-            source = window.at_random(randomness, some, first, ONCE, *scores.T)
+            source = window.at_random(some, ONCE, *scores.T, slot=first)
             window.set("threshold", self.choice.choose(scores, source), some)
             window.set("chosen", block, some)
         threshold = np.broadcast_to(window.get("threshold"), there.shape)
@@ -185,13 +177,13 @@ class Truncate(Blocks):
             held = threshold[at, who]
             clamped = np.minimum(values[at, who], self._level[held])
             scaled = clamped * SCALE // self._reach[held]
-            source = window.at_random(randomness, who, first + at, VALUE, scaled, held)
+            source = window.at_random(who, VALUE, scaled, held, slot=first + at)
             share = self._reach[held] / (SCALE * FIXED)
             found = adder.perturb(scaled, source) * share
             if self.calibration == "sound" and not self.smooth:
                 found = np.clip(found, 0.0, self._level[held] / FIXED)
             noisy[at, who], variance[at, who] = found, adder.variance * share * share
-        self._keep_block(window, places, noisy, variance, there)
+        self._keep_block(window, noisy, variance, there)
 
     def _scores(self, values: NDArray[np.int64], there: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Scores (n, thresholds) of values (delay, n), in units of 2**-32 of the domain."""

@@ -36,7 +36,7 @@ def test_adapub_controls_its_threshold_by_feedback():
     state = method.state(seeded(1).digests(["a"]))
     from ldp_kafka.methods.delay.rows import ALL, Rows
 
-    window = Rows(state, np.arange(1))
+    window = Rows(state, np.arange(1), seeded(1), 0, 1)
     for begun, before, errors, size, noisy, want in (
         (False, 0.0, 0.0, 0, 3.0, 1.0),
         (True, 0.2, 0.0, 0, 0.4, 1.0),

@@ -44,7 +44,10 @@ def test_deviation_is_that_of_the_definition(kind, delay):
     kept, founders = drawn(kind, (span, 2 * STREAMS), rng), rng.integers(0, 3, (span, 2 * STREAMS))
     state.columns["value"][:], state.columns["founder"][:] = kept, founders
     for rows in (np.arange(STREAMS), np.arange(2 * STREAMS)[::-2].copy()):
-        window, asked = Rows(state, rows), rng.integers(0, 4, STREAMS)
+        window, asked = (
+            Rows(state, rows, lk.randomness.seeded(1), 0, span),
+            rng.integers(0, 4, STREAMS),
+        )
         given = drawn(kind, STREAMS, rng)
         found = m._deviation(window, ALL, asked, given)
         for at, row in enumerate(rows):

@@ -28,7 +28,7 @@ def test_a_place_s_height_is_what_a_kalman_filter_says():
     mean of the last two.
     """
     season = Season(2)
-    window, variance = Rows(state_of(season, 1), np.arange(1)), 0.01
+    window, variance = Rows(state_of(season, 1), np.arange(1), lk.randomness.seeded(1), 0, 1), 0.01
     looks, doubt, height = [0.2, 0.6, 0.3, 0.5], [UNKNOWN] * 2, [0.0] * 2
     for slot, look in enumerate(looks):
         piece = Piece(slot, 1, np.array([look]), np.array([variance]), np.array([True]))
@@ -47,7 +47,7 @@ def test_a_place_s_height_is_what_a_kalman_filter_says():
 def test_a_place_without_values_stops_no_learning():
     """A shop that is closed on one day of three, by hand: the mean is of the other two."""
     season, variance = Season(3), 0.01
-    window = Rows(state_of(season, 1), np.arange(1))
+    window = Rows(state_of(season, 1), np.arange(1), lk.randomness.seeded(1), 0, 1)
     looks, doubt, height = {0: 0.2, 1: 0.6, 3: 0.3, 4: 0.5}, [UNKNOWN] * 2, [0.0] * 2
     for slot in range(6):
         known = np.array([slot in looks])

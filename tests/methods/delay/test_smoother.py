@@ -66,9 +66,11 @@ def test_it_is_the_exact_law_of_one_model(hidden, commit):
     smoother = Smoother(np.array([move]))
     state = State(smoother.fields, np.zeros((1, 2), np.uint64))
     if commit:
-        window = Rows(state, np.arange(1))
+        window = Rows(state, np.arange(1), lk.randomness.seeded(1), 0, 1)
         smoother.forward(window, pieces[:commit])
-    shapes = smoother.smooth(Rows(state, np.arange(1)), pieces[commit:], 0)
+    shapes = smoother.smooth(
+        Rows(state, np.arange(1), lk.randomness.seeded(1), 0, 1), pieces[commit:], 0
+    )
     start, mean, end = exact(pieces, move, int(sum(spans)))
     for at, shape in enumerate(shapes, commit):
         if at in hidden:
