@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.checks import check_method
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.topology import loads
 from tests.packages import ALTERNATE, ANSWER, present
@@ -18,6 +19,29 @@ topology: diary
 input: {{slot: 1d}}
 privacy: {{method: {method}, epsilon: 2.0, window: 3, {shape}}}
 output: {{statistics: [{statistics}]}}
+"""
+PLAIN = """
+import ldp_kafka as lk
+from ldp_kafka.mechanisms.sum_noise import SumNoise
+from ldp_kafka.methods.delay.base import VALUE
+
+NOISE_VERSION = 1
+
+
+class Plain(lk.DelayMethod):
+    name = "plain"
+    noises = ("point",)
+    reason = None
+
+    def prepare(self):
+        self.adder = SumNoise(self.spend / 10**6, self.reach, 2**32)
+
+    def take(self, window, values, some):
+        noisy = self.adder.perturb(values, window.at_random(some, VALUE, values))
+        self.keep(window, window.place, noisy / 2**32, self.adder.variance / 2**64, some)
+
+
+METHODS = {"plain": Plain}
 """
 GROUPS = {"answer": "mechanisms", "alternate": "methods"}
 
@@ -72,6 +96,21 @@ def test_a_method_of_a_listed_module(alternate):
     streams = np.full((3, 4), 5.0)
     released = topology.method.release(streams, lk.randomness.seeded(1))
     assert np.isnan(released[:, 1::2]).all() and np.isfinite(released[:, ::2]).all()
+
+
+def test_a_method_of_windows(tmp_path):
+    """By public hooks; it holds the whole contract, and is run as ours are."""
+    shape = {"plugins": "plugins: [plain]", "statistics": "per_user"}
+    with present(tmp_path, "plain", {"plain.py": PLAIN}):
+        topology = loads(TEXT.format(method="plain", shape="delay: 2, domain: [0, 10]", **shape))
+        assert (topology.guarantee.window, topology.guarantee.influence) == (3, 3)
+        check_method(lambda: lk.METHODS["plain"](epsilon=1.0, delay=2, domain=(0.0, 1.0)), length=4)
+    wrong = PLAIN.replace(
+        "values, window.at_random(some, VALUE, values)", "values, lk.randomness.system()"
+    )
+    with present(tmp_path / "other", "plain", {"plain.py": wrong}):
+        said = refused(TEXT.format(method="plain", shape="delay: 2, domain: [0, 10]", **shape))
+        assert "noise_is_keyed" in said
 
 
 def test_entry_points_need_no_list(tmp_path):
