@@ -285,7 +285,7 @@ def windows():
     closed = Closed(0, *[np.full((1, 3), LOUD)] * 4)
     source = lk.randomness.seeded(1)
     naive = lk.method("naive", epsilon=1.0, delay=2, domain=(0.0, LOUD))
-    streams = Streams(naive, np.full((3, 2), LOUD), source, None, None)
+    streams = Streams(naive, naive.bound, np.full((3, 2), LOUD), source, None, None)
     rows = Rows(state, np.arange(3), source, 0, 1)
     return streams, rows, Released(np.arange(3), closed)
 

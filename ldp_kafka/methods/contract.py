@@ -150,7 +150,7 @@ class Method(Estimates, ABC):
         >>> np.array_equal(whole, np.concatenate(parts))
         True
         """
-        taken = Streams(self, streams, randomness, users, first_slot, present)
+        taken = Streams(self, self.bound, streams, randomness, users, first_slot, present)
         state = self.state(taken.digests) if state is None else state
         rows = carried_on(state, taken.digests)
         if not (state.columns["last"][rows] < taken.first_slot).all():

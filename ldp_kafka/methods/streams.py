@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import as_array
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import contexts_of
+from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.randomness import Randomness
-
-if TYPE_CHECKING:
-    from ldp_kafka.methods.contract import Method
 
 __all__ = ["Streams"]
 
@@ -25,11 +23,16 @@ BLOCK = 2**16  # values that are bound at a time
 class Streams:
     """What `release`, `trace` and `run` loop over; its parameters are those of `Method.release`.
     All values are checked before the first batch: nothing is drawn or charged where one is refused.
+
+    Parameters
+    ----------
+    bound : makes values (n,), or vectors, the integers that the method works on
     """
 
     def __init__(
         self,
-        method: Method,
+        method: Estimates,
+        bound: Callable[[NDArray[Any]], NDArray[np.int64]],
         streams: NDArray[Any],
         randomness: Randomness,
         users: Sequence[str | int] | None,
@@ -44,7 +47,7 @@ class Streams:
             raise ValueError(f"streams must be ({inner}) or (users, {inner})")
         if axes == 1:
             table = table[None]
-        self._bound, self._randomness = method.bound, randomness
+        self._bound, self._randomness = bound, randomness
         self._known = _known(method, table, present)
         if not self._known.all():
             table = np.where(self._known[..., None] if d else self._known, table, 0)
@@ -91,7 +94,7 @@ class Streams:
 
 
 def _known(
-    method: Method, table: NDArray[Any], present: NDArray[np.bool_] | None
+    method: Estimates, table: NDArray[Any], present: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_]:
     """Which values (users, T) there are."""
     if present is not None:

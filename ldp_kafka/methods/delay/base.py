@@ -523,7 +523,7 @@ class DelayMethod(WindowReports):
             without users or first slot, or that begins inside a segment or block, since two
             releases would share their noise
         """
-        taken = Streams(self, streams, randomness, users, first_slot, present)
+        taken = Streams(self, self.bound, streams, randomness, users, first_slot, present)
         start = taken.first_slot
         opens = self.drawn_from(start)
         if randomness.repeats and opens != start:

@@ -166,7 +166,7 @@ class Protocol(Decider):
             without users or first slot
         """
         responder = self.responder()
-        taken = Streams(responder, streams, randomness, users, first_slot)
+        taken = Streams(responder, responder.bound, streams, randomness, users, first_slot)
         if len(taken.shape) != 2:
             raise ValueError("streams must be (users, T)")
         both = self.state(taken.digests) if state is None else state
