@@ -12,11 +12,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import Distribution, entry_points
 from inspect import signature
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -25,7 +29,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.methods.protocols import PROTOCOLS
 
-__all__ = ["Plugin", "find", "load", "plugin_of"]
+__all__ = ["Plugin", "find", "load", "plugin_of", "raised_in_plugin"]
 
 ENTRY_POINTS: dict[str, dict[str, Any]] = {
     "ldp_kafka.mechanisms": MECHANISMS,
@@ -43,8 +47,8 @@ class Plugin(NamedTuple):
     """The package's name, normalized."""
     noise_version: int
     digest: str
-    """SHA-256 over the package's code, as its RECORD states it: equal wherever one wheel is
-    installed.
+    """SHA-256 over the code of the packages that it is written in, as their RECORD states it: equal
+    wherever one wheel is installed.
     """
     by_entry_point: bool
     """Whether an entry point names it, so that no topology has to list the module."""
@@ -58,6 +62,17 @@ def plugin_of(name: str) -> Plugin | None:
     return _PLUGINS.get(name)
 
 
+def raised_in_plugin(error: BaseException) -> bool:
+    """Whether code of a plug-in raised an error, or what it called: nobody has looked at its text,
+    which can show a value.
+    """
+    packages = {plugin.module.partition(".")[0] for plugin in _PLUGINS.values()}
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(
+        str(frame.f_globals.get("__name__")).partition(".")[0] in packages for frame in frames
+    )
+
+
 def load(module: str) -> None:
     """Register all mechanisms and methods that a module names.
 
@@ -66,16 +81,19 @@ def load(module: str) -> None:
     ConfigurationError : it cannot be imported, is of no installed package, states no noise version,
         names nothing, or names what is no mechanism or method, or a name that is taken
     """
-    found = _imported(module)
-    named = [
-        (group, name, each)
-        for group in ENTRY_POINTS
-        for name, each in getattr(found, group.rpartition(".")[2].upper(), {}).items()
-    ]
+    found, named = _imported(module), []
+    for group in ENTRY_POINTS:
+        names = getattr(found, table := group.rpartition(".")[2].upper(), {})
+        if not isinstance(names, Mapping):
+            raise ConfigurationError(f"{table} of the plug-in {module} must be a dictionary")
+        named += [(group, name, each) for name, each in names.items()]
     if not named:
         raise ConfigurationError(f"the plug-in {module} has neither MECHANISMS nor METHODS")
-    for group, name, each in named:
-        _register(group, name, each, found)
+    if len({name for _, name, _ in named}) < len(named):
+        raise ConfigurationError(f"the plug-in {module} has a mechanism and a method of one name")
+    made = [(group, name, each, _checked(group, name, each, found)) for group, name, each in named]
+    for group, name, each, plugin in made:  # all of them, or none
+        ENTRY_POINTS[group][name], _PLUGINS[name] = each, plugin
 
 
 def find(name: Any) -> None:
@@ -88,22 +106,24 @@ def find(name: Any) -> None:
     """
     if not isinstance(name, str) or name in {**MECHANISMS, **METHODS, **PROTOCOLS}:
         return
-    for group in ENTRY_POINTS:
+    for group, registry in ENTRY_POINTS.items():
         points = {each.value: each for each in entry_points(group=group, name=name)}
         if len(points) > 1:
             raise ConfigurationError(f"several packages name {name}: {', '.join(sorted(points))}")
         for point in points.values():
             try:
                 each = point.load()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise _not_loaded(point.value, error) from error
-            _register(group, name, each, _imported(point.module))
+            plugin = _checked(group, name, each, _imported(point.module))
+            registry[name], _PLUGINS[name] = each, plugin
 
 
-def _register(group: str, name: str, each: Any, module: ModuleType) -> None:
+def _checked(group: str, name: str, each: Any, module: ModuleType) -> Plugin:
+    """What is noted of a mechanism or a method that may have this name."""
     registry, what = ENTRY_POINTS[group], group.rpartition(".")[2].removesuffix("s")
-    if registry.get(name) is each and name in _PLUGINS:
-        return
+    if registry.get(name) is each and (known := _PLUGINS.get(name)) is not None:
+        return known
     said = f"{what} {name!r} of the plug-in {module.__name__}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ConfigurationError(f"{said}: a name must be of a-z, 0-9 and _, a letter first")
@@ -111,6 +131,10 @@ def _register(group: str, name: str, each: Any, module: ModuleType) -> None:
         raise ConfigurationError(f"{said}: the plug-in {other.module} has that name already")
     if name in {**MECHANISMS, **METHODS, **PROTOCOLS}:
         raise ConfigurationError(f"{said}: the name is one of ldp_kafka's own")
+    points = [point for group in ENTRY_POINTS for point in entry_points(group=group, name=name)]
+    for point in points:
+        if point.module != module.__name__:
+            raise ConfigurationError(f"{said}: {point.module} has that name, by its entry point")
     if wrong := (_no_method(name, each) if registry is METHODS else _no_mechanism(each)):
         raise ConfigurationError(f"{said} {wrong}")
     version = getattr(module, "NOISE_VERSION", None)
@@ -118,13 +142,26 @@ def _register(group: str, name: str, each: Any, module: ModuleType) -> None:
         raise ConfigurationError(
             f"the plug-in {module.__name__} must state NOISE_VERSION, a whole number of at least 1"
         )
-    package = _package(module)
-    points = entry_points(group=group, name=name)
-    by_entry_point = any(point.module == module.__name__ for point in points)
-    registry[name] = each
-    _PLUGINS[name] = Plugin(
-        module.__name__, _normal(package.name), version, _code(package), by_entry_point
+    return Plugin(
+        module.__name__,
+        _normal(_package(module).name),
+        version,
+        _code([_package(each) for each in _modules(module, each)]),
+        any(point.group == group for point in points),
     )
+
+
+def _modules(module: ModuleType, each: Any) -> list[ModuleType]:
+    """The module that names it, and those that it and its bases are written in, but for ours and
+    Python's own.
+    """
+    bases = each.__mro__ if isinstance(each, type) else (each,)
+    names = {
+        module.__name__,
+        *(getattr(base, "__module__", None) or module.__name__ for base in bases),
+    }
+    others = {"ldp_kafka", *sys.stdlib_module_names}
+    return [sys.modules[name] for name in sorted(names) if name.partition(".")[0] not in others]
 
 
 def _no_method(name: str, each: Any) -> str | None:
@@ -146,22 +183,30 @@ def _no_mechanism(each: Any) -> str | None:
 def _imported(module: str) -> ModuleType:
     try:
         return import_module(module)
-    except Exception as error:  # whatever a module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise _not_loaded(module, error) from error
 
 
-def _not_loaded(module: str, error: Exception) -> ConfigurationError:
+def _not_loaded(module: str, error: BaseException) -> ConfigurationError:
     return ConfigurationError(f"cannot import {module}: {type(error).__name__}: {error}")
 
 
 def _package(module: ModuleType) -> Distribution:
-    """The installed package whose RECORD has a module's file."""
+    """The installed package whose RECORD has a module's file, as it was installed."""
     file = Path(module.__file__ or "").resolve()
     site = file.parents[len(module.__name__.split(".")) - (file.stem != "__init__")]
     inside = file.relative_to(site).as_posix()
     for found in Distribution.discover(path=[str(site)]):
-        if inside in _rows(found):
-            return found
+        row = _rows(found).get(inside)
+        if row is None:
+            continue
+        digest = urlsafe_b64encode(sha256(file.read_bytes()).digest()).rstrip(b"=").decode()
+        if row != f"sha256={digest}":
+            raise ConfigurationError(
+                f"the plug-in {module.__name__} is not as {found.name} was installed: its RECORD"
+                f" has another SHA-256 of {file}, or none; install a wheel of it"
+            )
+        return found
     raise ConfigurationError(
         f"the plug-in {module.__name__} is of no installed package, at {file}: build a wheel of it"
         " and install that (an editable package has no list of its code), so that workers can tell"
@@ -175,12 +220,13 @@ def _rows(package: Distribution) -> dict[str, str]:
     return {row[0]: row[1] for row in lines if len(row) > 1}
 
 
-def _code(package: Distribution) -> str:
-    """A digest over its code. Files without a hash are caches of Python; scripts, outside of its
-    folder, and what was noted when it was installed differ from machine to machine.
+def _code(packages: Iterable[Distribution]) -> str:
+    """A digest over their code. Files without a hash are caches of Python; scripts, outside of
+    their folder, and what was noted when they were installed differ from machine to machine.
     """
     code = {
         name: row
+        for package in packages
         for name, row in _rows(package).items()
         if row and not name.startswith("..") and ".dist-info/" not in name
     }

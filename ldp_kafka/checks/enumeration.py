@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import State
 from ldp_kafka.checks.deal import Deal, Draw
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.tiny import narrow, wide
+from ldp_kafka.methods import SENT, Batch, Step
 
 __all__ = ["Outcomes", "enumerate_outcomes", "worst_loss"]
 
@@ -29,14 +31,15 @@ CHUNK = 2**15  # outcomes compared at once
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The exact law of what is published of each stream: arrays (streams, outcomes, ...), where
-    ``real`` tells outcomes from repeats of one (digits that were never dealt).
+    """The exact law of what is seen of each stream: arrays (streams, outcomes, ...), where ``real``
+    tells outcomes from repeats of one (digits that were never dealt).
     """
 
     streams: NDArray[Any]
     factors: NDArray[np.float64]
     real: NDArray[np.bool_]
-    published: NDArray[Any]
+    seen: NDArray[np.uint8]
+    """What is published, and what the edge sends: who reports, of which slots, and what."""
     draws: list[Draw]
 
     def neighbours(self, window: int) -> NDArray[np.intp]:
@@ -53,8 +56,8 @@ class Outcomes:
         kinds: dict[tuple[bytes, bytes], int] = {}
         seen = np.array(
             [
-                kinds.setdefault((kept.tobytes(), published[kept].tobytes()), len(kinds))
-                for kept, published in zip(self.real, self.published, strict=True)
+                kinds.setdefault((kept.tobytes(), told[kept].tobytes()), len(kinds))
+                for kept, told in zip(self.real, self.seen, strict=True)
             ]
         )
         likelihood = np.log(np.where(self.real[..., None], self.factors, 1.0)).sum(2)
@@ -124,8 +127,16 @@ def enumerate_outcomes(
     turns = draws or length
     digits = np.indices((3 if numeric else method.categories,) * turns, np.intp)
     digits = digits.reshape(turns, -1).T
-    deal = Deal(np.tile(digits, (len(streams), 1)), hashed)
-    published = np.asarray(method.release(np.repeat(streams, len(digits), axis=0), deal))
+    deal, step = Deal(np.tile(digits, (len(streams), 1)), hashed), method.step
+    seen: list[NDArray[np.uint8]] = []
+
+    def watched(state: State, batch: Batch) -> Step:
+        made: Step = step(state, batch)
+        seen.extend(map(_bytes, _sent(made)))
+        return made
+
+    method.step = watched
+    seen.append(_bytes(method.release(np.repeat(streams, len(digits), axis=0), deal)))
     shape = (len(streams), len(digits))
     unused = np.arange(digits.shape[1]) >= deal.taken[:, None]
     real = ~(unused & (deal.digits != 0)).any(1).reshape(shape)
@@ -137,8 +148,21 @@ def enumerate_outcomes(
         " mechanism.perturb",
     )
     return Outcomes(
-        streams, factors, real, published.reshape((*shape, *published.shape[1:])), deal.draws
+        streams, factors, real, np.concatenate(seen, axis=1).reshape(*shape, -1), deal.draws
     )
+
+
+def _sent(step: Step) -> list[NDArray[Any]]:
+    """What the edge sends of each row."""
+    sent, slots = step.status == SENT, step.slots
+    answers = step.answers * sent.reshape(-1, *[1] * (step.answers.ndim - 1))
+    return [step.status, answers] + ([] if slots is None else [np.where(sent[:, None], slots, 0)])
+
+
+def _bytes(rows: Any) -> NDArray[np.uint8]:
+    """Of each row, as (n, bytes)."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
+    return flat.view(np.uint8).reshape(len(flat), -1)
 
 
 def worst_loss(

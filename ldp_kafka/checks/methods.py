@@ -87,7 +87,7 @@ def check_method(
     make: Callable[..., Any],
     window: int = 1,
     *,
-    length: int = 5,
+    length: int | None = None,
     alphabet: Sequence[Any] | None = None,
     draws: int | None = None,
     told: Told | None = None,
@@ -99,8 +99,8 @@ def check_method(
     make : mechanism factory -> a fresh method, its own parameters fixed; without an argument for a
         method with noise of its own (`Method.own_noise`)
     window : slots in its privacy window; a method with noise of its own says it itself
-    length : slots of the streams that are enumerated: beyond the window, and beyond what the method
-        remembers
+    length : slots of the streams that are enumerated, more than the window, and than the method
+        remembers after it; default: 5, or as many more than the window as one
     alphabet : values of those streams; default: the ends of the domain, or all categories (few); of
         windows shares of the domain, 0, 1/2 and 1
     draws : the most draws of one stream; default: one a slot; of windows see `DelayTrial`
@@ -110,6 +110,7 @@ def check_method(
     ------
     CheckFailure : with the names of all the checks that failed in ``checks``
     TypeError : ``make`` takes no mechanism, and its method draws through one
+    ValueError : no stream is longer than the window
 
     Examples
     --------
@@ -119,9 +120,11 @@ def check_method(
     """
     trial: Trial
     if any(each.kind in BY_PLACE for each in signature(make).parameters.values()):
-        trial = MethodTrial(make, window, length, alphabet, draws)
+        trial = MethodTrial(make, window, slots := length or max(5, window + 1), alphabet, draws)
+        if slots <= window:
+            raise ValueError("length must be above the window: else no report is outside of it")
     else:
         if not (made := make()).own_noise:
             raise TypeError(f"make must take a mechanism factory: {made.name} draws through one")
-        trial = DelayTrial(make, length, alphabet or ALPHABET, draws)
+        trial = DelayTrial(make, length or 5, alphabet or ALPHABET, draws)
     run_all(fit(trial), trial, told)

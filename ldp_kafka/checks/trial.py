@@ -27,6 +27,7 @@ BATCH = SAMPLES
 # reports, at most, that an exact law stands for when it is put into an estimator: what is rounded
 # stays below 1e-9
 PRECISE = 2**40
+FEW, MOST = 8, 32  # categories that are all probed; inputs whose laws are compared
 LARGEST = 2**62  # their sums stay below it
 
 Kind = TypeVar("Kind")
@@ -67,14 +68,14 @@ class MechanismTrial:
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """The ends, the middle, and what lies awkwardly on any grid; or the first, a middle and the
-        last category.
+        """The ends, the middle, and what lies awkwardly on any grid; or all categories where there
+        are few, else the first ones, a middle and the last.
         """
         if self.given is not None:
             return list(self.given)
         if not self.numeric:
             d = int(self.mechanism.categories)
-            return sorted({0, 1, d // 2, d - 1})
+            return list(range(d)) if d <= FEW else sorted({0, 1, d // 2, d - 1})
         lo, hi = self.mechanism.domain
         return [
             lo,
@@ -85,6 +86,20 @@ class MechanismTrial:
             float(np.nextafter(hi, lo)),
             lo + 0.7310585 * (hi - lo),
         ]
+
+    @cached_property
+    def many(self) -> list[Any]:
+        """More inputs, for what costs little: all categories, MOST at most, or numbers all over the
+        domain.
+        """
+        if self.given is not None:
+            return list(self.given)
+        found: list[Any] = self.spread(MOST if self.numeric else self._categories).tolist()
+        return found
+
+    @property
+    def _categories(self) -> int:
+        return min(MOST, int(self.mechanism.categories))
 
     @cached_property
     def laws(self) -> list[Law]:

@@ -32,9 +32,8 @@ __all__ = ["check"]
 @click.option(
     "--length",
     type=int,
-    default=5,
-    show_default=True,
-    help="Of a method: slots of the streams that are enumerated, longer than what it remembers.",
+    help="Of a method: slots of the streams that are enumerated, more than the window and what it"
+    " remembers; default: 5, or one more than the window.",
 )
 @click.option(
     "--parameter",
@@ -51,7 +50,7 @@ def check(
     window: int,
     domain: tuple[float, float] | None,
     categories: int | None,
-    length: int,
+    length: int | None,
     parameters: tuple[str, ...],
     json_: bool,
 ) -> int:
@@ -87,6 +86,8 @@ def check(
     except CheckFailure as failure:
         if not lines:  # the first check of all stands alone
             told(*str(failure).split(": ", 1))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"cannot make {target}: {error}") from None
     if json_:
         print_json(lines)
     elif all(each["failure"] is None for each in lines):
@@ -126,5 +127,5 @@ def _method(
     else:
         more["categories"] = 3 if categories is None else categories
     if found.own_noise:
-        return lambda: found(**more)
+        return lambda: found(window=window, **more)
     return lambda mechanism: found(mechanism=mechanism, window=window, **more)

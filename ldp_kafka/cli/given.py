@@ -45,8 +45,9 @@ def imported(name: str, option: str) -> Any:
         sys.path.insert(0, "")  # as `python -m` does: the user's own code lies where the user is
     try:
         found = import_module(module)
-    except ImportError as error:
-        raise ConfigurationError(f"cannot import {module}: {error}") from None
+    except (Exception, SystemExit) as error:
+        kind = type(error).__name__
+        raise ConfigurationError(f"cannot import {module}: {kind}: {error}") from error
     if not hasattr(found, attribute):
         raise ConfigurationError(f"{module} has no {attribute}")
     return getattr(found, attribute)

@@ -44,7 +44,8 @@ class Streams:
         axes = table.ndim - bool(d)
         if axes not in (1, 2) or (d and self.shape[-1] != d):
             inner = "T, dimension" if d else "T"
-            raise ValueError(f"streams must be ({inner}) or (users, {inner})")
+            one = f"({inner})" if d else "(T,)"
+            raise ValueError(f"streams must be {one} or (users, {inner})")
         if axes == 1:
             table = table[None]
         self._bound, self._randomness = bound, randomness
@@ -53,6 +54,9 @@ class Streams:
             table = np.where(self._known[..., None] if d else self._known, table, 0)
         method.values.checked(table)
         self._table = table
+        if not bound.__module__.startswith("ldp_kafka."):  # it may refuse more than we have checked
+            for _ in self._slots():
+                pass
         ids, self.first_slot = contexts_of(users, first_slot, len(table), randomness)
         self.digests = randomness.digests(ids)
 

@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import State
 from ldp_kafka.checks.delay.draws import Asked, WindowDeal, dealt
 from ldp_kafka.checks.failure import require
+from ldp_kafka.methods import Batch
+from ldp_kafka.methods.delay.closed import Closed
 
 __all__ = ["WindowOutcomes", "all_streams", "digits_of", "enumerate_windows"]
 
@@ -47,7 +50,7 @@ class WindowOutcomes:
     answers: of a choice the scores of all candidates, else one number.
     """
     released: NDArray[np.float64]
-    """(streams, outcomes, slots)."""
+    """(streams, outcomes, numbers) all that is released: values, errors and intervals."""
     asked: list[Asked]
 
     @cached_property
@@ -228,7 +231,16 @@ def enumerate_windows(
     deal = WindowDeal(np.tile(digits, (len(streams), 1)), script)
     rows = np.repeat(streams, len(digits), axis=0)
     there = None if present is None else np.broadcast_to(present, rows.shape)
-    released = np.asarray(method.release(rows, deal, present=there))
+    close = method.close
+    told: list[NDArray[np.float64]] = []
+
+    def watched(state: State, batch: Batch) -> Closed:
+        made: Closed = close(state, batch)
+        told.extend(part.T for part in made.numbers)
+        return made
+
+    method.close = watched
+    released = np.hstack([np.asarray(method.release(rows, deal, present=there)), *told])
     shape = (len(streams), len(digits))
     unused = np.arange(digits.shape[1]) >= deal.taken[:, None]
     real = ~(unused & (deal.digits != 0)).any(1).reshape(shape)

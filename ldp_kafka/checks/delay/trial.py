@@ -21,7 +21,7 @@ from ldp_kafka.checks.delay.outcomes import (
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import FIRST, Drawn
 from ldp_kafka.checks.sources import KEY, LOUD
-from ldp_kafka.methods import Batch
+from ldp_kafka.methods import SENT, SILENT, Batch
 from ldp_kafka.randomness import keyed, seeded
 
 __all__ = ["DelayTrial"]
@@ -152,7 +152,7 @@ class DelayTrial:
         """
         (many, slots), windows, source = streams.shape, method.windows, keyed(KEY)
         bound, hop, first = method.bound(streams), windows.hop, self.first(method, FIRST)
-        width = method.domain[1] - method.domain[0]
+        other = self.real()
         state, twin = (method.state(source.digests(["another", *ids])) for _ in range(2))
         stepped = np.full(streams.shape, np.nan)
         starts = range(first - first % hop, first + slots + windows.behind + hop, hop)
@@ -164,20 +164,26 @@ class DelayTrial:
             needed = present.any(0) | method.waiting(state, np.arange(1, many + 1))
             order = np.roll(np.flatnonzero(needed), turn)[:: 1 if turn % 2 else -1]
             batch = Batch(order + 1, slot, values[:, order], source, present[:, order])
-            closed, step = method.close(state, batch), method.step(twin, batch)
+            # another one in every second step: all that goes on is in the state
+            one = other if turn % 2 else method
+            closed, step = one.close(state, batch), one.step(twin, batch)
             known = ~np.isnan(closed.values.T)
-            reported = method.released(step.answers)
+            told = np.where(known, closed.values.T, method.domain[0])
+            sent = (
+                method.index(told) * method.scale,
+                np.where(known.any(1), SENT, SILENT),
+                np.where(known, closed.first + np.arange(hop), NEVER),
+            )
             require(
-                bool(np.array_equal(step.slots != NEVER, known))
-                and bool((np.abs(reported - closed.values.T)[known] <= method.scale * width).all()),
-                "what a step reports must be what it releases",
+                all(map(np.array_equal, (step.answers, step.status, step.slots), sent)),
+                "a step must report what it releases, each of its slot",
             )
             require(
                 closed.first == slot - windows.behind, "a step must say which slots it releases"
             )
             at = closed.first - first + np.arange(hop)
-            told = (at >= 0) & (at < slots)
-            stepped[np.ix_(order, at[told])] = closed.values[told].T
+            inner = (at >= 0) & (at < slots)
+            stepped[np.ix_(order, at[inner])] = closed.values[inner].T
         return stepped
 
     def values(self, method: Any, many: int) -> NDArray[np.int64]:

@@ -50,7 +50,8 @@ def certificate_is_true(trial: MechanismTrial) -> None:
         abs(certificate.epsilon_effective - nats(certificate.ratio)) <= 1e-9 * trial.epsilon,
         "the effective epsilon must be the logarithm of the certified ratio",
     )
-    worst = max(worst_ratio(a, b) for a in trial.laws for b in trial.laws)
+    laws = [*trial.laws, *map(trial.mechanism.law, trial.many)]
+    worst = max(max(worst_ratio(a, b), worst_ratio(b, a)) for a in trial.laws for b in laws)
     require(
         worst <= certificate.ratio,
         "two probed laws must not differ by more than the certified ratio",

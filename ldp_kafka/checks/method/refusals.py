@@ -43,13 +43,27 @@ def slots_must_increase(trial: Trial) -> None:
     """
     method, source = trial.real(), Recorder(keyed(KEY))
     hop, state = method.hop, method.state(source.digests(["a", "b", "c", "d"]))
-    values = trial.values(method, 3)
+    values, slot, waiting = (
+        trial.values(method, 3),
+        5 * method.hop,
+        getattr(method, "waiting", None),
+    )
     users = values.ndim - 1 - bool(method.dimension)  # the axis of users
-    for rows, slot in (([0, 1], 5 * hop), ([0], 6 * hop)):
+
+    def step(rows: list[int], present: NDArray[np.bool_] | None = None) -> None:
         part = np.take(values, rows, axis=users)
-        method.step(state, Batch(np.array(rows), slot, part, source))
-    for slot in (6 * hop, 5 * hop, 0, *([7 * hop + 1] if hop > 1 else [])):
-        no_step(method, state, source, [2, 0, 3], slot, values)
+        method.step(state, Batch(np.array(rows), slot, part, source, present))
+
+    step([0, 1])
+    for _ in range(trial.slots):  # until a slot can be left out
+        if waiting is None or not waiting(state, np.arange(1)).any():
+            break
+        slot += hop
+        step([0], np.zeros((hop, 1), np.bool_))
+    slot += 2 * hop
+    step([0])
+    for bad in (slot, slot - hop, 5 * hop, 0, *([slot + hop + 1] if hop > 1 else [])):
+        no_step(method, state, source, [2, 0, 3], bad, values)
 
 
 def values_are_checked(trial: Trial) -> None:

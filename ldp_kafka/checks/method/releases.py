@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import FIRST, Trial
-from ldp_kafka.checks.sources import KEY, Listener
+from ldp_kafka.checks.sources import KEY, Listener, Recorder
 from ldp_kafka.randomness import keyed
 
 __all__ = ["noise_is_its_own", "noise_is_keyed", "release", "release_is_step", "users_are_apart"]
+
+
+FAR = 2**33 + 3
 
 
 def release(
@@ -110,6 +113,12 @@ def noise_is_keyed(trial: Trial) -> None:
         if _floats(base):
             equal |= np.isnan(base) & np.isnan(other)
         require(float(equal.mean()) < trial.alike, f"another {what} must get other noise")
+    start, source = trial.first(method, FAR), Recorder(keyed(KEY))
+    method.release(streams[:4], source, users=ids[:4], first_slot=start)
+    require(
+        all(0 <= slot - start < trial.slots + method.delay for _, slot, _, _ in source.draws),
+        "noise must be drawn in the slots that it is for: in others it would come again",
+    )
     held = release(trial, method, np.repeat(streams[:, :1], streams.shape[1], axis=1))
     sent = ~np.isnan(held) if _floats(held) else held >= 0
     require(

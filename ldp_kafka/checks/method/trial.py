@@ -13,11 +13,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import NEVER
 from ldp_kafka.checks.enumeration import Outcomes, enumerate_outcomes
+from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.sources import KEY
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import Batch, Step
+from ldp_kafka.methods import REFUSED, SENT, SILENT, Batch, Step
 from ldp_kafka.randomness import keyed
 
 __all__ = ["FIRST", "Drawn", "MethodTrial", "Trial"]
@@ -119,14 +121,19 @@ class MethodTrial:
         "parts_keep_their_shares": "one mechanism draws all",
         "moves_are_as_proved": "one mechanism draws all",
         "released_follows_from_draws": "what is published is what was drawn",
-        "every_slot_is_released_once": "a slot is released by itself",
-        "nothing_after_the_window_matters": "a slot is released by itself",
-        "no_stream_is_left_waiting": "a slot is released by itself",
+        "every_slot_is_released_once": "nothing is released but reports",
+        "nothing_after_the_window_matters": "no report waits for a later slot",
+        "no_stream_is_left_waiting": "no report waits for a later slot",
     }
 
     def real(self) -> Any:
         """One over the mechanism that its class names, with attributes of its own."""
         return copy(self._real)
+
+    @cached_property
+    def _other(self) -> Any:
+        """Another one, made by itself."""
+        return self.make(MECHANISMS[self.small.default_mechanism])
 
     @cached_property
     def _real(self) -> Any:
@@ -209,9 +216,11 @@ class MethodTrial:
         for t in range(streams.shape[1]):
             rows = np.roll(np.flatnonzero(there[:, t]), t)[:: 1 if t % 2 else -1]
             bound = method.bound(streams[rows, t])
-            out[rows, t] = method.published(
-                method.step(state, Batch(rows, first + t, bound, source))
-            )
+            # another one in every second slot: all that goes on is in the state
+            turn = self._other if t % 2 else method
+            step = turn.step(state, Batch(rows, first + t, bound, source))
+            _is_report(method, step, first + t)
+            out[rows, t] = method.published(step)
         return np.asarray(method.held(out) if method.holds else out)
 
     def values(self, method: Any, many: int) -> NDArray[np.int64]:
@@ -220,3 +229,28 @@ class MethodTrial:
     def wrong_steps(self, method: Any) -> Iterator[tuple[Callable[[], Any], str, list[str]]]:
         del method
         yield from ()
+
+
+def _is_report(method: Any, step: Step, slot: int) -> None:
+    """CheckFailure unless the edge could send it."""
+    require(
+        bool(np.isin(step.status, (SILENT, SENT, REFUSED)).all()),
+        "a row must be SILENT, SENT or REFUSED",
+    )
+    require(
+        bool(method.in_phase(np.array([slot]), step.phase).all()),
+        "reports must be of a phase that there is in their slot",
+    )
+    slots = np.full((len(step.status), 1), slot) if step.slots is None else step.slots
+    own = np.sort(slots[step.status == SENT], axis=1)
+    late, again = own[own != NEVER], (own[:, 1:] == own[:, :-1]) & (own[:, 1:] != NEVER)
+    require(
+        bool(((late <= slot) & (late >= slot - method.delay)).all()) and not again.any(),
+        "reports must be of the slot that is stepped, or of several within `delay` before it",
+    )
+    answers = np.asarray(step.answers[step.status == SENT]) / method.scale
+    low, high = method.index_range
+    require(
+        bool(((answers == np.round(answers)) & (answers >= low) & (answers <= high)).all()),
+        "reports must be whole multiples of scale, within index_range",
+    )

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any, NoReturn
 
 from ldp_kafka.errors import ConfigurationError, InvariantError, LdpKafkaError
+from ldp_kafka.plugins import raised_in_plugin
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.foreign import frames
 
@@ -46,7 +47,7 @@ def _said(error: BaseException | str, code: int | None) -> tuple[str, int, BaseE
     """Of an end: the reason, the exit code, and whose way is to be said: a bug's; with ``-v`` that
     of every error.
     """
-    if isinstance(error, LdpKafkaError):
+    if isinstance(error, LdpKafkaError) and not raised_in_plugin(error):
         bug = isinstance(error, InvariantError) or logs.verbose()
         return str(error), code or _code(error), error if bug else None
     if isinstance(error, BaseException):

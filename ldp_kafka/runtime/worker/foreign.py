@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.plugins import raised_in_plugin
 
 __all__ = ["chain", "frames", "message_of", "said", "shown", "ways", "without_answers"]
 
@@ -43,7 +44,7 @@ def said(error: BaseException) -> str:
     'ConnectionRefusedError: [Errno 111] Connection refused'
     """
     kind = type(error)
-    known = isinstance(error, (LdpKafkaError, OSError))
+    known = isinstance(error, (LdpKafkaError, OSError)) and not raised_in_plugin(error)
     if not known and kind.__module__.partition(".")[0] not in _CLIENTS:
         return kind.__name__
     text = one_line(str(error))
