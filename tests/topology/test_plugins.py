@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka import plugins
 from ldp_kafka.checks import check_method
 from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.topology import loads
 from tests.packages import ALTERNATE, ANSWER, present
 
@@ -202,6 +204,63 @@ def test_code_of_no_package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert "is of no installed package" in refused(answering())
     del importlib.sys.modules["diary_answer"]
+
+
+def test_code_that_lies_elsewhere(tmp_path, monkeypatch):
+    """An installed module that takes its class from one that is not."""
+    (tmp_path / "loose.py").write_text(ANSWER)
+    monkeypatch.syspath_prepend(tmp_path)
+    shim = 'from loose import Answer\nNOISE_VERSION = 1\nMECHANISMS = {"answer": Answer}\n'
+    with present(tmp_path / "site", "diary-answer", {"diary_answer.py": shim}):
+        assert "the plug-in loose is of no installed package" in refused(answering())
+    del importlib.sys.modules["loose"]
+
+
+def test_code_that_was_changed_where_it_lies(tmp_path):
+    with present(tmp_path, "diary-answer", {"diary_answer.py": ANSWER}):
+        with (tmp_path / "diary_answer.py").open("a") as file:
+            file.write("CHANGED = True\n")
+        assert "is not as diary-answer was installed" in refused(answering())
+
+
+def test_all_of_a_plug_in_or_nothing(tmp_path):
+    """It does not matter which topology was read before."""
+    text = ANSWER.replace('{"answer": Answer}', '{"answer_one": Answer, "grr": Answer}')
+    with present(tmp_path / "1", "diary-answer", {"diary_answer.py": text}):
+        for _ in range(2):
+            assert "the name is one of ldp_kafka's own" in refused(answering(name="answer_one"))
+        assert "answer_one" not in lk.MECHANISMS
+    both = ANSWER + 'METHODS = {"answer": Answer}\n'
+    with present(tmp_path / "2", "diary-answer", {"diary_answer.py": both}):
+        for _ in range(2):
+            assert "a mechanism and a method of one name" in refused(answering())
+    with present(tmp_path / "3", "no-table", {"diary_answer.py": "MECHANISMS = [1]\n"}):
+        assert "MECHANISMS of the plug-in diary_answer must be a dictionary" in refused(answering())
+
+
+def test_a_name_of_an_entry_point_stays_its(tmp_path):
+    points = point("answer", "other:Answer")
+    with (
+        present(tmp_path / "1", "theirs", {"other.py": ANSWER}, points),
+        present(tmp_path / "2", "diary-answer", {"diary_answer.py": ANSWER}),
+    ):
+        assert "other has that name, by its entry point" in refused(answering())
+
+
+def test_nobody_says_what_a_plug_in_raises(tmp_path):
+    """Its text may show a value, whichever class it has."""
+    raising = "raise lk.errors.ConfigurationError(f'cannot take {values}')"
+    text = ANSWER.replace("word = randomness", f"{raising}\n        word = randomness")
+    assert text != ANSWER
+    with present(tmp_path, "diary-answer", {"diary_answer.py": text}):
+        plugins.load("diary_answer")
+        answer = lk.MECHANISMS["answer"](1.0, 31337)
+        with pytest.raises(ConfigurationError, match="31336") as caught:
+            answer.perturb(np.array([31336]), lk.randomness.seeded(1))
+        assert said(caught.value) == "ConfigurationError"
+    with pytest.raises(ConfigurationError) as caught:
+        loads("topology: diary")
+    assert "must be given" in said(caught.value)
 
 
 def digests(folder, name, files, text):
