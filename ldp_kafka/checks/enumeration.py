@@ -98,6 +98,7 @@ def enumerate_outcomes(
     alphabet: Sequence[Any] | None = None,
     draws: int | None = None,
     hashed: int = 0,
+    present: NDArray[np.bool_] | None = None,
 ) -> Outcomes:
     """All outcomes of all streams of ``length`` values from an alphabet.
 
@@ -108,6 +109,7 @@ def enumerate_outcomes(
     alphabet : default: the ends of the domain, or all categories; vectors for a method of vectors
     draws : the most draws of one stream; default: one a slot
     hashed : what a method may group its users by: the first half of the digest
+    present : (length,) which slots have values, in all streams; default: all
 
     Raises
     ------
@@ -128,15 +130,18 @@ def enumerate_outcomes(
     digits = np.indices((3 if numeric else method.categories,) * turns, np.intp)
     digits = digits.reshape(turns, -1).T
     deal, step = Deal(np.tile(digits, (len(streams), 1)), hashed), method.step
+    rows = np.repeat(streams, len(digits), axis=0)
     seen: list[NDArray[np.uint8]] = []
 
     def watched(state: State, batch: Batch) -> Step:
         made: Step = step(state, batch)
-        seen.extend(map(_bytes, _sent(made)))
+        if len(batch.rows) == len(rows):  # not a step inside of one
+            seen.extend(map(_bytes, _sent(made)))
         return made
 
     method.step = watched
-    seen.append(_bytes(method.release(np.repeat(streams, len(digits), axis=0), deal)))
+    there = None if present is None else np.broadcast_to(present, rows.shape[:2])
+    seen.append(_bytes(method.release(rows, deal, present=there)))
     shape = (len(streams), len(digits))
     unused = np.arange(digits.shape[1]) >= deal.taken[:, None]
     real = ~(unused & (deal.digits != 0)).any(1).reshape(shape)

@@ -37,6 +37,27 @@ class TellsByItsStatus:
         return Step(self.blank(len(batch.rows)), status)
 
 
+@breaks("loss_within_epsilon", of=Direct)
+class TellsWhoComesBack:
+    """After a slot without a value."""
+
+    def report(self, state, batch):
+        back = state.columns["last"][batch.rows] == batch.slot - 2
+        step = super().report(state, batch)
+        return step._replace(answers=np.where(back, batch.values / FIXED, step.answers))
+
+
+@breaks("loss_within_epsilon", of=Direct)
+class IsSilentWhereItsHashIsOdd:
+    """And the value low."""
+
+    def report(self, state, batch):
+        odd = state.digests(batch.rows)[:, 0] % np.uint64(2) == 1
+        step = super().report(state, batch)
+        silent = np.where(odd & ~high(batch), SILENT, step.status)
+        return step._replace(status=silent.astype(np.uint8))
+
+
 @breaks("release_is_step", of=Direct)
 class TellsByItsPhase:
     def report(self, state, batch):

@@ -147,10 +147,13 @@ class MethodTrial:
     @cached_property
     def outcomes(self) -> list[Outcomes]:
         """One enumeration for each tiny mechanism and each remainder of the user's hash that may
-        matter.
+        matter, and one of users of another hash who have no value in the second slot.
         """
         kinds = (narrow, wide) if self.small.kind == "numeric" else (narrow,)
         # methods for numbers report in every slot, whoever the user is
+        hashes = range(self.window if self.small.kind == "categorical" else 1)
+        every = [(kind, hashed, None) for kind in kinds for hashed in hashes]
+        gap = np.arange(self.length) != 1
         return [
             enumerate_outcomes(
                 self.make,
@@ -159,9 +162,9 @@ class MethodTrial:
                 alphabet=self.alphabet,
                 draws=self.draws,
                 hashed=hashed,
+                present=present,
             )
-            for kind in kinds
-            for hashed in range(self.window if self.small.kind == "categorical" else 1)
+            for kind, hashed, present in [*every, (narrow, 1, gap)]
         ]
 
     @cached_property
