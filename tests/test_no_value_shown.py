@@ -69,7 +69,7 @@ NUMBER = "bins cost frequencies frequency iterations levels n phase population s
 PUBLIC = dict.fromkeys([*MADE.split(), *NUMBER.split(), "smooth", "start", "tolerance"])
 
 
-HOOKS = {"answer", "draw", "perturb_part", "report"}
+HOOKS = {"answer", "draw", "end", "keep", "kept", "perturb_part", "prepare", "report", "take"}
 """What `step` and `perturb` call with values that they have looked at: a subclass gives it."""
 
 

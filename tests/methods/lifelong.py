@@ -86,6 +86,8 @@ class Trial(MethodTrial):
         made.holds = False
         return made
 
+    another = real
+
 
 def trial(life):
     class Make:

@@ -174,7 +174,8 @@ def due(of, protocol, table, requests):
             found[int(where[row]), name.tobytes(), slot, phase] = (answer, cost)
 
     for t in range(SLOTS):
-        codes, present = protocol._coded(table[:, t])
+        present = protocol.values.present(table[:, t])
+        codes = responder.bound(np.where(present, table[:, t], 0))
         slot = START + t
         take(responder.first(state, Batch(rows, slot, codes, noise, present), history), slot, 0, 0)
         if slot in requests:

@@ -130,9 +130,12 @@ class MethodTrial:
         """One over the mechanism that its class names, with attributes of its own."""
         return copy(self._real)
 
+    def another(self) -> Any:
+        """One that shares nothing with it."""
+        return self._other
+
     @cached_property
     def _other(self) -> Any:
-        """Another one, made by itself."""
         return self.make(MECHANISMS[self.small.default_mechanism])
 
     @cached_property
@@ -216,12 +219,11 @@ class MethodTrial:
         nothing = method.published(Step(method.blank(0), np.empty(0, np.uint8)))
         shape = (*streams.shape[:2], *nothing.shape[1:])
         out = np.full(shape, np.nan if nothing.dtype.kind == "f" else -1, nothing.dtype)
+        turns = method, self.another()  # in turn: all that goes on is in the state
         for t in range(streams.shape[1]):
             rows = np.roll(np.flatnonzero(there[:, t]), t)[:: 1 if t % 2 else -1]
             bound = method.bound(streams[rows, t])
-            # another one in every second slot: all that goes on is in the state
-            turn = self._other if t % 2 else method
-            step = turn.step(state, Batch(rows, first + t, bound, source))
+            step = turns[t % 2].step(state, Batch(rows, first + t, bound, source))
             _is_report(method, step, first + t)
             out[rows, t] = method.published(step)
         return np.asarray(method.held(out) if method.holds else out)

@@ -504,8 +504,9 @@ class DelayMethod(WindowReports):
         nothing waits.
 
         Each slot's value is paid for in the call that it is in. Calls over other slots of a stream
-        are within the one guarantee. What `Method.release` says of keys is so here: other values of
-        the same slots need a source of their own, or fresh words, and then add up.
+        are within the one guarantee. A key with its ``context`` serves one stream of values, as
+        `Method.release` says: a second quantity needs ``lk.randomness.keyed(key, context=...)``
+        with another context, or fresh words, and then adds up.
 
         Parameters
         ----------

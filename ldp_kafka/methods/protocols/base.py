@@ -154,7 +154,8 @@ class Protocol(Decider):
         streams : (users, T), category numbers with -1, or numbers with NaN, where a user has no
             value
         users, first_slot : as `Method.release` takes them; what it says of calls and keys is so
-            here
+            here: a second quantity needs ``lk.randomness.keyed(key, context=...)`` with another
+            context
         state : of ``protocol.state(randomness.digests(users))``, or as earlier calls left it; it is
             updated in place, and its slots must be earlier ones
         with_spent : whether `Trace.spent` is kept, 4 bytes a value

@@ -58,11 +58,11 @@ def run_of(topology, *shops):
 
 
 def reached(topology, values, monkeypatch):
-    """The values of slots that reached the method; those of plans are tables."""
+    """The values of slots that reached the method; plans have many at once."""
     seen, bound = [], DelayMethod.bound
 
     def watched(self, values):
-        seen.extend(values.tolist() if values.ndim == 1 else [])
+        seen.extend(values.tolist() if len(values) == 1 else [])
         return bound(self, values)
 
     with monkeypatch.context() as patch:
