@@ -50,6 +50,8 @@ class Plugin(NamedTuple):
     """SHA-256 over the code of the packages that it is written in, as their RECORD states it: equal
     wherever one wheel is installed.
     """
+    packages: frozenset[str]
+    """The names, up to the first point, of the modules that it is written in."""
     by_entry_point: bool
     """Whether an entry point names it, so that no topology has to list the module."""
 
@@ -63,10 +65,10 @@ def plugin_of(name: str) -> Plugin | None:
 
 
 def raised_in_plugin(error: BaseException) -> bool:
-    """Whether code of a plug-in raised an error, or what it called: nobody has looked at its text,
-    which can show a value.
+    """Whether an error's traceback passes through a plug-in's code. The error's text may show a
+    value.
     """
-    packages = {plugin.module.partition(".")[0] for plugin in _PLUGINS.values()}
+    packages = {name for plugin in _PLUGINS.values() for name in plugin.packages}
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     return any(
         str(frame.f_globals.get("__name__")).partition(".")[0] in packages for frame in frames
@@ -120,7 +122,7 @@ def find(name: Any) -> None:
 
 
 def _checked(group: str, name: str, each: Any, module: ModuleType) -> Plugin:
-    """What is noted of a mechanism or a method that may have this name."""
+    """Where a mechanism or a method lies. ConfigurationError if it may not have this name."""
     registry, what = ENTRY_POINTS[group], group.rpartition(".")[2].removesuffix("s")
     if registry.get(name) is each and (known := _PLUGINS.get(name)) is not None:
         return known
@@ -142,11 +144,13 @@ def _checked(group: str, name: str, each: Any, module: ModuleType) -> Plugin:
         raise ConfigurationError(
             f"the plug-in {module.__name__} must state NOISE_VERSION, a whole number of at least 1"
         )
+    modules = _modules(module, each)
     return Plugin(
         module.__name__,
         _normal(_package(module).name),
         version,
-        _code([_package(each) for each in _modules(module, each)]),
+        _code(map(_package, modules)),
+        frozenset(one.__name__.partition(".")[0] for one in modules),
         any(point.group == group for point in points),
     )
 

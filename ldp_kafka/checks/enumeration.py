@@ -50,8 +50,9 @@ class Outcomes:
         return np.argwhere(np.tril(differ.any(2) & (last - first < window)))
 
     def loss(self, window: int) -> float:
-        """Largest absolute log likelihood ratio of one outcome over all neighbours; infinite where
-        something is possible for one of two streams only.
+        """The largest absolute log-likelihood ratio of one sequence of draws between two
+        neighbours, which the loss of what is seen does not exceed. Infinite if the same draws are
+        seen as different things, or are not possible for both.
         """
         kinds: dict[tuple[bytes, bytes], int] = {}
         seen = np.array(

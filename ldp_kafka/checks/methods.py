@@ -1,11 +1,12 @@
 """The contract of any streaming method: one that reports slot by slot, or that releases windows.
 
-It rests on exact enumeration: over a mechanism of three outputs (`ldp_kafka.checks.enumeration`),
-or over parts that are dealt their answers (`ldp_kafka.checks.delay.outcomes`), the law of
-everything that a short stream publishes is known, so the guarantee is compared with the true loss
-and not with samples. The two dealers stay two: the one stands for a mechanism that a method is
-given, the other for the five kinds of parts that a method of windows makes for itself. The rest of
-the contract runs over the real method with keyed noise.
+It rests on exact enumeration. Methods that report slot by slot run over a mechanism of a few
+outputs (`ldp_kafka.checks.enumeration`), methods of windows with each of their noise sources
+replaced (`ldp_kafka.checks.delay.outcomes`). So the law of all draws of a short stream is known,
+and the guarantee is compared with an exact loss and not with samples. There are two such
+replacements, since the first stands for one mechanism that a method is given, the other for the
+five kinds of parts that a method of windows makes for itself. The rest of the contract runs over
+the real method with keyed noise.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def check_method(
     make : mechanism factory -> a fresh method, its own parameters fixed; without an argument for a
         method with noise of its own (`Method.own_noise`)
     window : slots in its privacy window; a method with noise of its own says it itself
-    length : slots of the streams that are enumerated, more than the window, and than the method
-        remembers after it; default: 5, or as many more than the window as one
+    length : slots of the streams that are enumerated. Give more than the window and what the
+        method remembers after it. Default: 5, or the window and 1; 5 with noise of its own
     alphabet : values of those streams; default: the ends of the domain, or all categories (few); of
         windows shares of the domain, 0, 1/2 and 1
     draws : the most draws of one stream; default: one a slot; of windows see `DelayTrial`
@@ -110,7 +111,7 @@ def check_method(
     ------
     CheckFailure : with the names of all the checks that failed in ``checks``
     TypeError : ``make`` takes no mechanism, and its method draws through one
-    ValueError : no stream is longer than the window
+    ValueError : ``length`` is not above the window; noise of its own: not refused
 
     Examples
     --------

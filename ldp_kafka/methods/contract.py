@@ -1,4 +1,4 @@
-"""The contract of a streaming method: its state, one pure step, and whole streams in a loop."""
+"""The contract of a streaming method: its state, one step over it, and whole streams in a loop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Method(Estimates, ABC):
     @property
     @abstractmethod
     def fields(self) -> dict[str, Field]:
-        """The arrays of its state; ``last`` is the slot of the user's last event."""
+        """The arrays of its state; ``last`` is the last slot that was stepped for the user."""
 
     @property
     def single(self) -> Method:
@@ -80,8 +80,9 @@ class Method(Estimates, ABC):
 
     @abstractmethod
     def step(self, state: State, batch: Batch) -> Step:
-        """Reports of a batch of users, of `hop` slots that are later than any that they had.
-        Updates their rows in place. Users without a value are silent.
+        """Take `hop` slots of a batch of users, each later than the user's last one; the reports
+        that are due. It changes the users' rows in place, and nothing else. Where a method reports
+        slot by slot, a user without a value is silent.
 
         Raises
         ------
@@ -103,11 +104,13 @@ class Method(Estimates, ABC):
         """What would be published of whole streams: `step` in a loop over slots.
 
         A call without ``state`` begins every user's life: its ledgers know of no other call, and
-        what several calls release of one user adds up. With the state of the call before, the
-        guarantee is over all of them together, and they release what one call would have.
+        what several calls release of one user adds up. If each call gets the state of the call
+        before, one guarantee covers all calls. Under keyed noise they release what one call would
+        have, but for reports of slots before ``first_slot``.
 
-        A key with its ``context`` serves one stream of a user: each slot has one value under it,
-        and two values of one slot would be told equal or not by their reports. Each further
+        A key with its ``context`` serves one stream of a user. Under one key and context, equal
+        values of one slot have equal reports: reports of two quantities would tell whether the
+        quantities are equal. Each further
         quantity needs a source of its own, ``lk.randomness.keyed(key, context=...)`` with another
         context.
 
@@ -127,7 +130,8 @@ class Method(Estimates, ABC):
 
         Returns
         -------
-        The same shape; NaN (or -1 for categories) where nothing was reported. Where the mechanism
+        The same shape; NaN (or -1 for categories) where nothing was reported, or, of a method that
+        `holds`, its last release, at first the domain's midpoint. Where the mechanism
         reports bits, one more axis holds them, one a category. Reports of slots before
         ``first_slot``, which an earlier call took in, are left out.
 

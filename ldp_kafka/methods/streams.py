@@ -70,8 +70,8 @@ class Streams:
             yield Batch(rows, slot, values, self._randomness, present)
 
     def windows(self, hop: int, behind: int) -> Iterator[Batch]:
-        """So many slots at a time, from a multiple of ``hop`` on; after the last slot, as many
-        batches without values as stay behind it.
+        """``hop`` slots at a time. The first batch begins at the last multiple of ``hop`` up to
+        the first slot. After the last slot come ``behind`` batches without values.
         """
         count, slots = self._known.shape
         nothing = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -84,8 +84,8 @@ class Streams:
             yield Batch(np.arange(count), first, values, self._randomness, present)
 
     def _slots(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
-        """Bound values (users, ...) and which there are, each slot's beside each other: every step
-        reads them several times.
+        """Of each slot the bound values (users, ...), and which there are. A slot's values lie
+        beside each other, since a step reads them several times.
         """
         width = max(1, BLOCK // max(1, len(self._table)))
         for start in range(0, self._table.shape[1], width):
@@ -104,7 +104,7 @@ def _known(
     if present is not None:
         there = np.atleast_2d(as_array(present, "b", "present must be true or false"))
         if there.shape != table.shape[:2]:
-            raise ValueError("present must have the shape of streams")
+            raise ValueError("present must be (T,) or (users, T), as streams")
         return there
     if not method.pauses:
         return np.ones(table.shape[:2], np.bool_)

@@ -28,16 +28,16 @@ FIRST = 3  # in the middle of a batch of windows, where one noise is not for all
 
 
 class Drawn(NamedTuple):
-    """Draws of all outcomes, of one part and phase."""
+    """Draws of all outcomes that share the noise of one slot or part, and phase."""
 
     noise: tuple[int, ...]
-    """Under what else than a user's digest they are drawn: one draw a user, whichever part."""
+    """What the draws' context has beside the user: each user draws once under it."""
     users: NDArray[np.int64]
-    """(n, ...) whose draw it is."""
+    """(n, ...) the row of each draw; of windows the slot as well."""
     bound: NDArray[np.int64]
-    """(n, ...) what the noise is tied to beside that."""
+    """(n, ...) the integers in the draw's context."""
     inputs: NDArray[np.int64]
-    """(n, ...) what was perturbed, as bits."""
+    """(n, ...) what was perturbed: two inputs are equal if these are."""
 
     @classmethod
     def together(cls, noise: Sequence[int], parts: Sequence[tuple[Any, ...]]) -> Drawn:
@@ -70,7 +70,7 @@ class Trial(Protocol):
 
     @property
     def alike(self) -> float:
-        """The share of releases that may be the same by chance; 1: but for one."""
+        """The share of equal releases under two keys must be below this number."""
 
     @property
     def reached(self) -> int:
@@ -80,7 +80,7 @@ class Trial(Protocol):
         """Of each enumeration, all draws."""
 
     def real(self) -> Any:
-        """A fresh method that nothing is replaced in, with attributes of its own."""
+        """The method over its own mechanism; an attribute that is set reaches no later one."""
 
     def renamed(self) -> Iterator[tuple[str, Any]]:
         """Methods that differ from it in one thing that noise must be drawn within."""
@@ -131,7 +131,7 @@ class MethodTrial:
         return copy(self._real)
 
     def another(self) -> Any:
-        """One that shares nothing with it."""
+        """A second method over the same mechanism, which shares no object with `real`."""
         return self._other
 
     @cached_property
@@ -153,7 +153,7 @@ class MethodTrial:
         matter, and one of users of another hash who have no value in the second slot.
         """
         kinds = (narrow, wide) if self.small.kind == "numeric" else (narrow,)
-        # methods for numbers report in every slot, whoever the user is
+        # no method of ours for numbers groups users by their hash
         hashes = range(self.window if self.small.kind == "categorical" else 1)
         every = [(kind, hashed, None) for kind in kinds for hashed in hashes]
         gap = np.arange(self.length) != 1

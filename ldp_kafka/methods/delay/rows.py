@@ -83,7 +83,7 @@ class Rows:
 
     @property
     def place(self) -> int:
-        """That of the slot in the rings."""
+        """The slot's place in each ring."""
         return self.slot % self._span
 
     def size(self, some: Some) -> int:
