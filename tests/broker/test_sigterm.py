@@ -87,10 +87,10 @@ def test_in_recovery(flow, rnd):
     first.leave(LIMIT)
     lengthen(flow)
     hits = 0
-    for _ in range(RECOVERIES):
+    for at in range(RECOVERIES):  # the first one at once
         worker = started(flow)
         worker.says("assigned")
-        time.sleep(rnd.uniform(0, 0.5))
+        time.sleep(rnd.uniform(0, 0.5) * at / RECOVERIES)
         hits += not worker.lines("ready")
         worker.leave(LIMIT)
     assert hits, "each had read its tables by then"
