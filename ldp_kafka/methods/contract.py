@@ -154,7 +154,7 @@ class Method(Estimates, ABC):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
         table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)
         known = self._known(table, present)
-        if not known.all():
+        if known is not None:
             table = np.where(known[..., None] if self.dimension else known, table, 0)
         bound = self.bound(
             table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))
@@ -167,8 +167,9 @@ class Method(Estimates, ABC):
             raise ValueError("a user's slots must increase")
         # one slot's values beside each other: every step reads them several times
         slots = np.ascontiguousarray(bound.swapaxes(0, 1))
+        there = [None] * len(slots) if known is None else np.ascontiguousarray(known.T)
         steps = [
-            self.step(state, Batch(rows, first_slot + t, values, randomness, known[:, t]))
+            self.step(state, Batch(rows, first_slot + t, values, randomness, there[t]))
             for t, values in enumerate(slots)
         ]
         if any(step.slots is not None for step in steps):
@@ -185,18 +186,21 @@ class Method(Estimates, ABC):
             state.standing = whole[:, -1]
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
 
-    def _known(self, table: NDArray[Any], present: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Which values (users, T) of streams there are."""
+    def _known(
+        self, table: NDArray[Any], present: NDArray[np.bool_] | None
+    ) -> NDArray[np.bool_] | None:
+        """Which values (users, T) of streams there are; None: all."""
         if present is not None:
             there = as_array(present, "b", "present must be true or false for each value")
             known = np.atleast_2d(there)
             if known.shape != table.shape[:2]:
                 raise ValueError("present must have the shape of streams")
-            return known
-        if not self.pauses:
-            return np.ones(table.shape[:2], np.bool_)
-        found = self.values.present(table)
-        return np.asarray(found.any(axis=2)) if self.dimension else found
+        elif self.pauses:
+            found = self.values.present(table)
+            known = np.asarray(found.any(axis=2)) if self.dimension else found
+        else:
+            return None
+        return None if known.all() else known
 
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]
