@@ -50,7 +50,8 @@ class Streams:
             table = table[None]
         self._bound, self._randomness = bound, randomness
         self._known = _known(method, table, present)
-        if not self._known.all():
+        self._whole = bool(self._known.all())
+        if not self._whole:
             table = np.where(self._known[..., None] if d else self._known, table, 0)
         method.values.checked(table)
         self._table = table
@@ -67,7 +68,8 @@ class Streams:
         """A slot at a time."""
         rows = np.arange(len(self._table))
         for slot, (values, present) in enumerate(self._slots(), self.first_slot):
-            yield Batch(rows, slot, values, self._randomness, present)
+            there = None if self._whole else present
+            yield Batch(rows, slot, values, self._randomness, there)
 
     def windows(self, hop: int, behind: int) -> Iterator[Batch]:
         """``hop`` slots at a time. The first batch begins at the last multiple of ``hop`` up to
