@@ -111,7 +111,7 @@ def check_method(
     ------
     CheckFailure : with the names of all the checks that failed in ``checks``
     TypeError : ``make`` takes no mechanism, and its method draws through one
-    ValueError : ``length`` is not above the window; noise of its own: not refused
+    ValueError : ``length`` is not above the window of a method that takes a mechanism
 
     Examples
     --------

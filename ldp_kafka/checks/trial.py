@@ -94,12 +94,9 @@ class MechanismTrial:
         """
         if self.given is not None:
             return list(self.given)
-        found: list[Any] = self.spread(MOST if self.numeric else self._categories).tolist()
+        kinds = MOST if self.numeric else int(self.mechanism.categories)
+        found: list[Any] = self.spread(min(MOST, kinds)).tolist()
         return found
-
-    @property
-    def _categories(self) -> int:
-        return min(MOST, int(self.mechanism.categories))
 
     @cached_property
     def laws(self) -> list[Law]:

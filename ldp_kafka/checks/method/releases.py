@@ -65,7 +65,7 @@ def release_is_step(trial: Trial) -> None:
         mixed = trial.stepped(method, ids, streams, there)
         require(
             _same(whole, mixed, _told(method, there)),
-            "the order of users in a batch, and who has no value, must not matter",
+            "the order of users in a batch, and users without a value, must not matter",
         )
     if method.pauses:
         gaps = streams.copy()

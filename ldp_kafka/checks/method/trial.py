@@ -100,7 +100,7 @@ class Trial(Protocol):
         """What steps publish, whose users come in another order in each."""
 
     def values(self, method: Any, many: int) -> NDArray[np.int64]:
-        """Of a step of so many users."""
+        """The bound values of a step of ``many`` users."""
 
     def wrong_steps(self, method: Any) -> Iterator[tuple[Callable[[], Any], str, list[str]]]:
         """Calls that must be refused, why, and what must not be shown."""
