@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.cli.options import FOLDER, as_json, example, print_json
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation.claims import Claim
-from ldp_kafka.evaluation.tables import TABLES
 
 __all__ = ["evaluate"]
 
@@ -30,11 +30,9 @@ _TITLE = "95 % intervals: how often they hold the truth, and how wide they are"
         "ldp-kafka evaluate coverage --quick --only sw_direct,lpu/frequencies --jobs 2",
     )
 )
-@click.argument("table", type=click.Choice([*TABLES, COVERAGE]), required=False)
-@click.option(
-    "--quick", is_flag=True, help="Fewer settings and runs, in seconds; not all tables have it."
-)
-@click.option("--out", type=FOLDER, help="Write TABLE.json and its plots there too.")
+@click.argument("experiment", required=False)
+@click.option("--quick", is_flag=True, help="Fewer settings and runs, in seconds.")
+@click.option("--out", type=FOLDER, help="Write EXPERIMENT.json and its plots there too.")
 @click.option("--only", metavar="METHODS", help="coverage: of these, METHOD or METHOD/STATISTIC.")
 @click.option("--runs", type=click.IntRange(2), help="coverage: runs of each cell.")
 @click.option(
@@ -44,7 +42,7 @@ _TITLE = "95 % intervals: how often they hold the truth, and how wide they are"
 @as_json
 def evaluate(
     *,
-    table: str | None,
+    experiment: str | None,
     quick: bool,
     out: Path | None,
     only: str | None,
@@ -54,7 +52,7 @@ def evaluate(
     json_: bool,
 ) -> None:
     """Reproduce a table or figure of the papers, with the figures of the constants beside it, and
-    say which of the paper's statements it reproduces. Without TABLE: list them.
+    say which of the paper's statements it reproduces. Without EXPERIMENT: list them.
 
     coverage is none of the papers': it runs a topology of every method, and says in how many slots
     95 % intervals hold the truth, and how wide they are beside the narrowest that would. All of it
@@ -64,30 +62,39 @@ def evaluate(
     missing, the error says what to get, from where, and under which licence. Noise is seeded, so
     figures repeat.
     """
-    from ldp_kafka.evaluation.tables import evaluated
+    from ldp_kafka.evaluation.experiments import EXPERIMENTS, evaluated
     from ldp_kafka.runtime.demo.show import waiting
 
+    titles = {**{name: made.title for name, made in EXPERIMENTS.items()}, COVERAGE: _TITLE}
     given = {"only": only, "runs": runs, "seed": seed, "jobs": jobs}
-    if table != COVERAGE and (more := [name for name, value in given.items() if value is not None]):
+    more = [name for name, value in given.items() if value is not None]
+    if experiment != COVERAGE and more:
         raise ConfigurationError(f"--{more[0]} is of coverage: ldp-kafka evaluate coverage")
-    if table == COVERAGE:
+    if experiment is None:
+        _list(titles, json_=json_)
+        return
+    if experiment not in titles:
+        meant = did_you_mean(experiment, titles)
+        raise ConfigurationError(
+            f"unknown experiment {experiment!r}{meant}; known: {', '.join(titles)}"
+        )
+    if experiment == COVERAGE:
         _coverage(quick, out, only, runs, 1 if seed is None else seed, jobs or 1, json_=json_)
         return
-    if table is None:
-        found = {**{name: made.title for name, made in TABLES.items()}, COVERAGE: _TITLE}
-        (
-            print_json(found)
-            if json_
-            else click.echo("\n".join(f"{name:16} {title}" for name, title in found.items()))
-        )
-        return
     try:
-        with waiting(f"{TABLES[table].title}"):
-            result = evaluated(table, quick=quick, directory=out)
+        with waiting(titles[experiment]):
+            result = evaluated(experiment, quick=quick, directory=out)
     except FileNotFoundError as error:
         raise ConfigurationError(str(error)) from None
-    document = {"table": table, "title": TABLES[table].title, "rows": result.rows}
+    document = {"experiment": experiment, "title": titles[experiment], "rows": result.rows}
     _show(document, result.claims, out, [str(path) for path in result.plots], json_=json_)
+
+
+def _list(titles: dict[str, str], *, json_: bool) -> None:
+    if json_:
+        print_json(titles)
+    else:
+        click.echo("\n".join(f"{name:16} {title}" for name, title in titles.items()))
 
 
 def _coverage(
@@ -108,7 +115,7 @@ def _coverage(
     keep = None if out is None else out / f"{COVERAGE}.jsonl"
     with bars([("groups of cells", len(list(asked.groups)))]) as show:
         found = evaluated(asked, seed=seed, jobs=jobs, progress=partial(show, 0), keep=keep)
-    document = {"table": COVERAGE, "title": _TITLE, "notes": found.notes, "rows": found.rows}
+    document = {"experiment": COVERAGE, "title": _TITLE, "notes": found.notes, "rows": found.rows}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / f"{COVERAGE}.md").write_text(found.page, encoding="utf-8")
@@ -124,16 +131,16 @@ def _show(
     *,
     json_: bool,
 ) -> None:
-    """Print a table, and write it."""
+    """Print an experiment, and write it."""
     from ldp_kafka.evaluation.claims import lines
-    from ldp_kafka.evaluation.tables import text
+    from ldp_kafka.evaluation.experiments import text
 
     if claims:
         document["claims"] = [{**each._asdict(), "reproduced": each.reproduced} for each in claims]
     files = []
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        files = [str(out / f"{document['table']}.json"), *more]
+        files = [str(out / f"{document['experiment']}.json"), *more]
         Path(files[0]).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if json_:
         print_json(document)

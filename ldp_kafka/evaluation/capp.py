@@ -10,13 +10,16 @@ in every row, and carries its standard error over these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.data import SERIES, series
+from ldp_kafka.evaluation.experiment import Experiment, Row, measured
 from ldp_kafka.evaluation.metrics import cosine_distance, mean_error
 from ldp_kafka.evaluation.streams import slice_series
 from ldp_kafka.mechanisms import MECHANISMS
@@ -28,10 +31,8 @@ from ldp_kafka.randomness import seeded
 
 __all__ = [
     "EPSILONS",
+    "EXPERIMENTS",
     "TABLE_I",
-    "Block",
-    "Row",
-    "Shrinking",
     "blocks",
     "equal_epsilon",
     "errors",
@@ -50,67 +51,6 @@ TABLE_I = {
     (40, "sw_direct"): 0.125, (40, "ipp"): 0.126, (40, "app"): 0.125, (40, "pm_direct"): 51.613,
     (60, "sw_direct"): 0.124, (60, "ipp"): 0.124, (60, "app"): 0.123, (60, "pm_direct"): 80.070,
 }  # fmt: skip
-
-
-class Row(NamedTuple):
-    """One method in one setting."""
-
-    series: str
-    window: int
-    epsilon: float
-    method: str
-    calibration: str
-    mse: float
-    """Mean squared error of window means, in squared lengths of the domain ..."""
-    mse_error: float
-    """... and its standard error over repetitions."""
-    cosine: float
-    """Cosine distance of the smoothed releases of a window ..."""
-    cosine_error: float
-    midpoint: float
-    """MSE of the domain's midpoint, published without looking at anything."""
-    constant: float
-    """MSE of the best constant, which nobody knows: the variance of the window means."""
-    constant_cosine: float
-    """Cosine distance of any constant stream."""
-
-
-class Shrinking(NamedTuple):
-    """One method's window means before and after shrinkage."""
-
-    series: str
-    window: int
-    epsilon: float
-    method: str
-    calibration: str
-    raw: float
-    """MSE of the means of the releases."""
-    mse: float
-    """MSE after shrinkage ..."""
-    mse_error: float
-    """... and its standard error over repetitions."""
-    reliability: float
-    stated: float
-    """Mean of the stated standard errors, squared: what the releases say of their own MSE."""
-    published: float
-    """MSE of published CAPP, in the same setting."""
-    midpoint: float
-    constant: float
-
-
-class Block(NamedTuple):
-    """Sound CAPP with one length of its blocks."""
-
-    series: str
-    window: int
-    epsilon: float
-    block: int
-    mse: float
-    mse_error: float
-    default: bool
-    """Whether it is `ldp_kafka.methods.feedback.default_block`."""
-    midpoint: float
-    constant: float
 
 
 def streams(name: str, window: int) -> NDArray[np.float64]:
@@ -176,30 +116,19 @@ def order(
     its own only, and SW-direct not).
     """
     values = streams(name, window)
+    flat = cosine_distance(np.full_like(values, 0.5), values)
     rows: list[Row] = []
-    for epsilon in epsilons:
-        for each in names:
-            used = method(each, epsilon, window, calibration, mechanism=mechanism)
-            found = errors(
-                used, values, repetitions, seed=seed + len(rows) * repetitions, length=length
-            )
-            (mse, mse_error), (cosine, cosine_error) = _mean(found[:, 0]), _mean(found[:, 1])
-            flat = cosine_distance(np.full_like(values, 0.5), values)
-            rows.append(
-                Row(
-                    name,
-                    window,
-                    epsilon,
-                    each,
-                    calibration,
-                    mse,
-                    mse_error,
-                    cosine,
-                    cosine_error,
-                    *_constants(values),
-                    flat,
-                )
-            )
+    for epsilon, each in product(epsilons, names):
+        used = method(each, epsilon, window, calibration, mechanism=mechanism)
+        first = seed + len(rows) * repetitions
+        found = errors(used, values, repetitions, seed=first, length=length)
+        rows.append(
+            {"series": name, "window": window, "epsilon": epsilon}
+            | {"method": each, "calibration": calibration}
+            | measured(mse=found[:, 0], cosine=found[:, 1])
+            | _constants(values)
+            | {"constant_cosine": flat}
+        )
     return rows
 
 
@@ -250,18 +179,19 @@ def blocks(
     *,
     repetitions: int = 10,
     seed: int = 0,
-) -> list[Block]:
+) -> list[Row]:
     """Sound CAPP for each length of its blocks; default: 1 to ``window``."""
     values = streams(name, window)
     chosen = default_block(epsilon, window)
-    rows: list[Block] = []
+    rows: list[Row] = []
     for block in range(1, window + 1) if choices is None else choices:
         used = method("capp", epsilon, window, "sound", block=block)
-        mse, error = _mean(
-            errors(used, values, repetitions, seed=seed + len(rows) * repetitions)[:, 0]
-        )
+        found = errors(used, values, repetitions, seed=seed + len(rows) * repetitions)
         rows.append(
-            Block(name, window, epsilon, block, mse, error, block == chosen, *_constants(values))
+            {"series": name, "window": window, "epsilon": epsilon, "block": block}
+            | measured(mse=found[:, 0])
+            | {"default": block == chosen}
+            | _constants(values)
         )
     return rows
 
@@ -279,17 +209,15 @@ def shrinking(
     repetitions: int = 10,
     seed: int = 0,
     mechanism: str | None = None,
-) -> list[Shrinking]:
+) -> list[Row]:
     """Window means before and after empirical-Bayes shrinkage, beside published CAPP and the
     constants.
     """
     values = streams(name, window)
     truth = values.mean(axis=1)
-    rows: list[Shrinking] = []
+    rows: list[Row] = []
     for epsilon in epsilons:
-        published, _ = _mean(
-            errors(method("capp", epsilon, window), values, repetitions, seed=seed)[:, 0]
-        )
+        published = errors(method("capp", epsilon, window), values, repetitions, seed=seed)[:, 0]
         for each, calibration in names:
             used = method(each, epsilon, window, calibration, mechanism=mechanism)
             curve = Shrinkage(used, window).curve
@@ -302,42 +230,95 @@ def shrinking(
                 shrunk = crowd.apply(index)
                 found.append(
                     (
+                        mean_error(released, values),
                         float(((shrunk.values - truth) ** 2).mean()),
                         shrunk.reliability,
                         shrunk.standard_error**2,
-                        mean_error(released, values),
                     )
                 )
-            table = np.array(found)
-            mse, error = _mean(table[:, 0])
-            _, reliability, stated, raw = table.mean(axis=0).tolist()
+            raw, mse, reliability, stated = np.array(found).T
             rows.append(
-                Shrinking(
-                    name,
-                    window,
-                    epsilon,
-                    each,
-                    calibration,
-                    raw,
-                    mse,
-                    error,
-                    reliability,
-                    stated,
-                    published,
-                    *_constants(values),
-                )
+                {"series": name, "window": window, "epsilon": epsilon}
+                | {"method": each, "calibration": calibration, "raw": float(raw.mean())}
+                | measured(mse=mse)
+                | {"reliability": float(reliability.mean()), "stated": float(stated.mean())}
+                | {"published": float(published.mean())}
+                | _constants(values)
             )
     return rows
 
 
-def _constants(values: NDArray[np.float64]) -> tuple[float, float]:
-    """MSE of the midpoint, and of the best constant."""
+def _constants(values: NDArray[np.float64]) -> Row:
+    """MSE of the domain's midpoint, published without a look at anything; and of the best constant,
+    which nobody knows: the variance of the window means.
+    """
     truth = values.mean(axis=1)
-    return float(((truth - 0.5) ** 2).mean()), float(truth.var())
+    return {"midpoint": float(((truth - 0.5) ** 2).mean()), "constant": float(truth.var())}
 
 
-def _mean(figures: NDArray[np.float64]) -> tuple[float, float]:
-    """And its standard error."""
-    return float(figures.mean()), (
-        float(figures.std(ddof=1) / len(figures) ** 0.5) if len(figures) > 1 else float("inf")
-    )
+def _of_settings(
+    of: Callable[..., list[Row]],
+    names: Sequence[str] = ("volume", "c6h6"),
+    windows: Sequence[int] = (10, 30),
+    **more: Any,
+) -> list[Row]:
+    """The rows of each series and window."""
+    return [row for name, window in product(names, windows) for row in of(name, window, **more)]
+
+
+def _of_blocks(
+    names: Sequence[str] = ("volume", "c6h6"),
+    windows: Sequence[int] = (10, 30),
+    epsilons: Sequence[float] = EPSILONS,
+    **more: Any,
+) -> list[Row]:
+    return [
+        row
+        for name, window, epsilon in product(names, windows, epsilons)
+        for row in blocks(name, window, epsilon, range(1, window + 1, 1 + window // 15), **more)
+    ]
+
+
+_QUICK = {"names": ("volume",), "windows": (10,), "repetitions": 2}
+EXPERIMENTS = (
+    Experiment(
+        "capp-order",
+        "CAPP",
+        "figures 4 and 5",
+        "methods as published, smoothed alike",
+        partial(_of_settings, order),
+        {**_QUICK, "epsilons": (1.0,)},
+    ),
+    Experiment(
+        "capp-table-1",
+        "CAPP",
+        "Table I",
+        "C6H6 at epsilon 1",
+        table_one,
+        {"windows": (20,), "repetitions": 4},
+    ),
+    Experiment(
+        "capp-equal",
+        "CAPP",
+        "",
+        "sw_direct and sound capp at one true epsilon",
+        partial(_of_settings, equal_epsilon, ("volume",)),
+        {"windows": (10,), "repetitions": 4},
+    ),
+    Experiment(
+        "capp-blocks",
+        "CAPP",
+        "",
+        "sound capp by the length of its blocks, and the planner's choice",
+        _of_blocks,
+        {**_QUICK, "epsilons": (1.0,)},
+    ),
+    Experiment(
+        "shrinkage",
+        "CAPP",
+        "",
+        "window means before and after shrinkage, beside the constants",
+        partial(_of_settings, shrinking),
+        {**_QUICK, "epsilons": (1.0,)},
+    ),
+)

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.evaluation.experiment import Experiment, Row, drawn
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.chain import RATIO
 from ldp_kafka.randomness import seeded
 
-__all__ = ["METHODS_COMPARED", "Row", "law", "stream_errors", "table", "variances", "worst_streams"]
+__all__ = [
+    "EXPERIMENTS",
+    "METHODS_COMPARED",
+    "law",
+    "stream_errors",
+    "table",
+    "variances",
+    "worst_streams",
+]
 
 METHODS_COMPARED = ("gaussian_direct", "gaussian_differential", "cgm")
-
-
-class Row(NamedTuple):
-    """One report of one method, over many users."""
-
-    method: str
-    report: int
-    measured: float
-    """Variance of the report's noise, over sigma_1 squared."""
-    error: float
-    """Standard error of ``measured``."""
-    expected: float
-    """The paper's law."""
 
 
 def law(method: str, bound: float, report: int) -> float:
@@ -118,9 +114,13 @@ def table(
     """
     rows = []
     for method in METHODS_COMPARED:
-        measured, errors = variances(method, bound, horizon, users, seed=seed)
+        found, errors = variances(method, bound, horizon, users, seed=seed)
         rows += [
-            Row(method, i, float(measured[i - 1]), float(errors[i - 1]), law(method, bound, i))
+            (
+                {"method": method, "report": i}
+                | {"variance": float(found[i - 1]), "variance_error": float(errors[i - 1])}
+                | {"law": law(method, bound, i)}
+            )
             for i in reports
             if i <= horizon
         ]
@@ -171,3 +171,16 @@ def _method(
         domain=domain,
         **own,
     )
+
+
+EXPERIMENTS = (
+    Experiment(
+        "cgm",
+        "CGM",
+        "eq. 15",
+        "variance of a report, as a share of the baseline's",
+        table,
+        {"users": 2_000},
+        figures={"": drawn("report", "variance", "variance over sigma_1 squared", each=())},
+    ),
+)

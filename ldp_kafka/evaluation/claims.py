@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import hypot
 from typing import NamedTuple
 
-__all__ = ["CLEAR", "Claim", "below", "claim", "lines"]
+__all__ = ["CLEAR", "Claim", "at_most", "below", "claim", "lines"]
 
 CLEAR = 2.0
 """Standard errors of a difference that make an order clear."""
+NAMED = 4  # settings above a limit that are named
 
 
 class Claim(NamedTuple):
@@ -48,6 +49,43 @@ def below(less: tuple[float, float], more: tuple[float, float]) -> bool:
     (True, False)
     """
     return more[0] - less[0] > CLEAR * hypot(less[1], more[1])
+
+
+def at_most(what: str, limit: float, measured: Mapping[str, float]) -> Claim:
+    """That every measured figure is at most ``limit``.
+
+    Parameters
+    ----------
+    what : what they are, in words
+    measured : by setting
+
+    Examples
+    --------
+    >>> at_most("a over b", 0.5, {"one": 0.4, "two": 0.6}).statement
+    'a over b is at most 0.5 (measured 0.4 to 0.6; above by 20 %: two)'
+    >>> at_most("a over b", 0.5, {"one": 0.4}).statement
+    'a over b is at most 0.5 (measured 0.4)'
+    """
+    if not measured:
+        return claim(f"{what} is at most {limit:.3g}", ())
+    least, most = min(measured.values()), max(measured.values())
+    seen = f"{least:.3g} to {most:.3g}" if least < most else f"{most:.3g}"
+    above = sorted(
+        ((figure / limit - 1, name) for name, figure in measured.items() if not figure <= limit),
+        reverse=True,
+    )
+    words = ", ".join(f"{_percent(over)}: {name}" for over, name in above[:NAMED])
+    more = f" and {len(above) - NAMED} more" if len(above) > NAMED else ""
+    by = f"; above by {words}{more}" if above else ""
+    return claim(
+        f"{what} is at most {limit:.3g} (measured {seen}{by})",
+        (figure <= limit for figure in measured.values()),
+    )
+
+
+def _percent(share: float) -> str:
+    digits = 0 if share >= 0.1 else 1
+    return f"{100 * share:.{digits}f} %"
 
 
 def lines(claims: Iterable[Claim]) -> list[str]:

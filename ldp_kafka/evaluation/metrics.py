@@ -8,15 +8,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "FLOOR",
     "Curve",
     "absolute_error",
     "auc",
     "cosine_distance",
     "jensen_shannon",
     "mean_error",
+    "relative_error",
     "roc",
     "wasserstein",
 ]
+
+
+FLOOR = 0.01
+"""A true frequency below it counts as this one in relative errors; LDP-IDS names no floor, and its
+LNS touches 0.
+"""
 
 
 def absolute_error(released: ArrayLike, truth: ArrayLike) -> float:
@@ -29,6 +37,18 @@ def absolute_error(released: ArrayLike, truth: ArrayLike) -> float:
     """
     a, b = _pair(released, truth)
     return float(np.abs(a - b).mean())
+
+
+def relative_error(released: ArrayLike, truth: ArrayLike, floor: float = FLOOR) -> float:
+    """MRE: the mean of ``|released - truth| / max(truth, floor)``.
+
+    Examples
+    --------
+    >>> relative_error([0.5, 0.02], [0.25, 0.0], floor=0.01)
+    1.5
+    """
+    a, b = _pair(released, truth)
+    return float((np.abs(a - b) / np.maximum(b, floor)).mean())
 
 
 def mean_error(released: ArrayLike, truth: ArrayLike) -> float:

@@ -31,15 +31,19 @@ What does not, and why:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
+from ldp_kafka.evaluation.claims import Claim, claim
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, drawn, values_of, where
+from ldp_kafka.evaluation.metrics import auc
 from ldp_kafka.evaluation.streams import slice_series
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import SamplingPeriod, of_reports
@@ -48,18 +52,14 @@ from ldp_kafka.randomness import seeded
 
 __all__ = [
     "COMPARED",
-    "Error",
-    "Monitoring",
-    "area",
-    "by_epsilon",
+    "EXPERIMENTS",
+    "Printed",
     "by_hold",
-    "by_tau",
-    "by_window",
+    "errors",
     "held",
-    "interpolants",
     "monitoring",
-    "rank_area",
-    "real",
+    "squared_error",
+    "stream",
     "sweep",
     "theorem_5",
     "trips",
@@ -67,28 +67,10 @@ __all__ = [
 ]
 
 COMPARED = ("sppa", "etm", "pegasus_local")
-
-
-class Error(NamedTuple):
-    """Mean squared error of one method on streams scaled to [0, 1]."""
-
-    method: str
-    calibration: str
-    epsilon: float
-    window: int
-    tau: float
-    mse: float
-
-
-class Monitoring(NamedTuple):
-    """How well velocities above a threshold are told by one method's releases."""
-
-    method: str
-    calibration: str
-    auc: float
-    """Area under the paper's curve (`sweep`)."""
-    rank_auc: float
-    """Area under the usual one, of the true events above one fixed threshold (`rank_area`)."""
+PRINTED_AUC = {"sppa": 0.85, "etm": 0.70, "pegasus_local": 0.51}  # of Taxi, figure 8
+TRIPS = "trips"
+STREAMS = (TRIPS, "volume", "c6h6", "appliances")
+"""`trips`, and series of `data.SERIES` in consecutive pieces."""
 
 
 def trips(users: int = 200, slots: int = 200, *, hold: float = 5, seed: int) -> NDArray[np.float64]:
@@ -99,7 +81,6 @@ def trips(users: int = 200, slots: int = 200, *, hold: float = 5, seed: int) -> 
     --------
     >>> trips(2, 3, seed=1).shape
     (2, 3)
-
     """
     generator, road = np.random.default_rng(seed), 20.0
     speed, moved = generator.choice([0.0, 0.3, 0.6, 1.0], users), np.empty((users, slots))
@@ -112,15 +93,16 @@ def trips(users: int = 200, slots: int = 200, *, hold: float = 5, seed: int) -> 
     return np.minimum(place, 2 * road - place) / road
 
 
-def real(name: str, users: int = 50, slots: int = 160) -> NDArray[np.float64]:
-    """Consecutive pieces (users, slots) of one of `data.SERIES`, scaled to [0, 1] by its public
-    domain.
+def stream(name: str, users: int = 50, slots: int = 160) -> NDArray[np.float64]:
+    """`trips`, or consecutive pieces (users, slots) of one of `data.SERIES`, scaled to [0, 1] by
+    its public domain.
 
     Raises
     ------
     FileNotFoundError : see `data.find`
-
     """
+    if name == TRIPS:
+        return trips(seed=1)
     lo, hi = data.SERIES[name].domain
     return (slice_series(data.series(name), users, slots) - lo) / (hi - lo)
 
@@ -132,7 +114,6 @@ def velocity(positions: ArrayLike) -> NDArray[np.float64]:
     --------
     >>> velocity([[0.0, 0.5, 0.25]]).tolist()
     [[0.5, 0.25]]
-
     """
     return np.abs(np.diff(np.asarray(positions, np.float64), axis=1))
 
@@ -144,7 +125,6 @@ def held(released: ArrayLike) -> NDArray[np.float64]:
     --------
     >>> held([[float("nan"), 1.0, float("nan"), 2.0]]).tolist()
     [[nan, 1.0, 1.0, 2.0]]
-
     """
     whole = np.asarray(released, np.float64)
     latest = np.maximum.accumulate(np.where(np.isnan(whole), 0, np.arange(whole.shape[1])), axis=1)
@@ -166,97 +146,53 @@ def _method(name: str, epsilon: float, window: int, calibration: str, tau: float
 
 def _released(
     method: Any, streams: NDArray[np.float64], seed: int
-) -> tuple[NDArray[np.float64], slice]:
-    """Releases, held, and the slots that every method of this window has released: not the first
-    ones, not those of the last block or segment.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Releases, held, and the truth, in the slots that every method of this window has released:
+    not the first ones, not those of the last block or segment.
     """
     if not streams.shape[1] > 3 * (method.window + 2):
         raise ConfigurationError("streams must be longer than three segments of window + 2 slots")
-    return held(method.release(streams, seeded(seed))), slice(
-        method.window + 2, streams.shape[1] - method.window - 2
-    )
+    part = slice(method.window + 2, streams.shape[1] - method.window - 2)
+    return held(method.release(streams, seeded(seed)))[:, part], streams[:, part]
 
 
-def _error(
-    name: str,
-    streams: NDArray[np.float64],
-    seed: int,
+def squared_error(method: Any, streams: NDArray[np.float64], *, seed: int = 1) -> float:
+    """Mean squared error of a method's releases of streams (users, slots) in [0, 1]."""
+    found, truth = _released(method, streams, seed)
+    return float(((found - truth) ** 2).mean())
+
+
+def errors(
+    streams: Mapping[str, NDArray[np.float64]],
     *,
-    epsilon: float,
-    window: int,
-    calibration: str,
-    tau: float,
-) -> Error:
-    found, part = _released(_method(name, epsilon, window, calibration, tau), streams, seed)
-    return Error(
-        name, calibration, epsilon, window, tau, float(((found - streams)[:, part] ** 2).mean())
-    )
-
-
-def by_epsilon(
-    streams: NDArray[np.float64],
-    epsilons: Iterable[float] = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
-    *,
-    window: int = 8,
+    epsilons: Sequence[float] = (1.0,),
+    windows: Sequence[int] = (8,),
+    taus: Sequence[float] = (1.0,),
     calibration: str = "published",
     methods: Sequence[str] = COMPARED,
     seed: int = 1,
-) -> list[Error]:
-    """Figure 5: error against epsilon, tau one slot.
+) -> list[Row]:
+    """Mean squared errors: figure 4 along ``taus``, in slots; figure 5 along ``epsilons``; figure 6
+    along ``windows``.
 
     Parameters
     ----------
-    streams
-        (users, slots) in [0, 1]
-    epsilons, window, calibration
-        of the methods
-    methods
-        names
-    seed
-        of the noise: repeatable, not private
-
+    streams : by name, (users, slots) in [0, 1]
+    seed : of the noise: repeatable, not private
     """
     return [
-        _error(m, streams, seed, epsilon=e, window=window, calibration=calibration, tau=1.0)
-        for m in methods
-        for e in epsilons
-    ]
-
-
-def by_window(
-    streams: NDArray[np.float64],
-    windows: Iterable[int] = (4, 8, 12, 16, 20),
-    *,
-    epsilon: float = 1.0,
-    calibration: str = "published",
-    methods: Sequence[str] = COMPARED,
-    seed: int = 1,
-) -> list[Error]:
-    """Figure 6: error against the window, epsilon 1, tau one slot; parameters as of
-    `by_epsilon`.
-    """
-    return [
-        _error(m, streams, seed, epsilon=epsilon, window=w, calibration=calibration, tau=1.0)
-        for m in methods
-        for w in windows
-    ]
-
-
-def by_tau(
-    streams: NDArray[np.float64],
-    taus: Iterable[float] = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0),
-    *,
-    epsilon: float = 1.0,
-    window: int = 8,
-    calibration: str = "published",
-    seed: int = 1,
-) -> list[Error]:
-    """Figure 4: error of SPPA against tau, in slots; parameters as of `by_epsilon`."""
-    return [
-        _error(
-            "sppa", streams, seed, epsilon=epsilon, window=window, calibration=calibration, tau=tau
+        (
+            {"stream": stream, "method": method, "calibration": calibration}
+            | {"epsilon": epsilon, "window": window, "tau": tau}
+            | {
+                "mse": squared_error(
+                    _method(method, epsilon, window, calibration, tau), values, seed=seed
+                )
+            }
         )
-        for tau in taus
+        for stream, values in streams.items()
+        for method in methods
+        for epsilon, window, tau in product(epsilons, windows, taus)
     ]
 
 
@@ -272,9 +208,8 @@ def sweep(
     Examples
     --------
     >>> v = np.array([0.1, 0.2, 0.9])
-    >>> area(*sweep(v, v))
+    >>> float(np.trapezoid(*sweep(v, v)[::-1]))
     1.0
-
     """
     v, u = truth.ravel(), seen.ravel()
     points = [(0.0, 0.0), (1.0, 1.0)]
@@ -285,30 +220,8 @@ def sweep(
     return false, true
 
 
-def area(false: NDArray[np.float64], true: NDArray[np.float64]) -> float:
-    """Area under a curve of rates, by trapezoids."""
-    return float(np.trapezoid(true, false))
-
-
-def rank_area(event: NDArray[np.bool_], score: NDArray[np.float64]) -> float:
-    """Area under the usual ROC curve: the probability that an event scores higher than what is
-    none, ties by half.
-
-    Examples
-    --------
-    >>> rank_area(np.array([True, False, False]), np.array([2.0, 1.0, 2.0]))
-    0.75
-
-    """
-    from scipy.stats import rankdata
-
-    ranks, events = rankdata(score.ravel()), event.ravel()
-    n, m = int(events.sum()), int((~events).sum())
-    return float((ranks[events].sum() - n * (n + 1) / 2) / (n * m))
-
-
 def monitoring(
-    streams: NDArray[np.float64],
+    streams: Mapping[str, NDArray[np.float64]],
     *,
     epsilon: float = 1.0,
     window: int = 8,
@@ -316,91 +229,47 @@ def monitoring(
     share: float = 0.2,
     methods: Sequence[str] = COMPARED,
     seed: int = 1,
-) -> list[Monitoring]:
-    """Figure 8: velocities above a threshold, found in the releases.
+) -> list[Row]:
+    """Figure 8: velocities above a threshold, found in the releases: the area under the paper's
+    curve (`sweep`), and under the usual one, of the true events above one fixed threshold.
 
     Parameters
     ----------
-    streams
-        positions (users, slots) in [0, 1]
-    epsilon, window, calibration, methods, seed
-        as of `by_epsilon`
-    share
-        of the slots that are events in the usual curve: those with the greatest true velocity
-
+    streams : by name, positions (users, slots) in [0, 1]
+    share : of the slots that are events in the usual curve: those with the greatest true velocity
     """
     rows = []
-    for name in methods:
-        found, part = _released(_method(name, epsilon, window, calibration, 1.0), streams, seed)
-        truth, seen = velocity(streams[:, part]), velocity(found[:, part])
+    for (stream, values), method in product(streams.items(), methods):
+        found, true = _released(_method(method, epsilon, window, calibration, 1.0), values, seed)
+        truth, seen = velocity(true), velocity(found)
+        false, hit = sweep(truth, seen)
+        event = truth > np.quantile(truth, 1 - share)
         rows.append(
-            Monitoring(
-                name,
-                calibration,
-                area(*sweep(truth, seen)),
-                rank_area(truth > np.quantile(truth, 1 - share), seen),
-            )
+            {"stream": stream, "method": method, "calibration": calibration}
+            | {"printed": PRINTED_AUC[method] if calibration == "published" else float("nan")}
+            | {
+                "auc": float(np.trapezoid(hit, false)),
+                "rank_auc": auc(seen.ravel(), event.ravel()),
+            }
         )
     return rows
 
 
-def by_hold(
-    holds: Iterable[float] = (5, 10, 30),
-    *,
-    users: int = 200,
-    slots: int = 200,
-    calibration: str = "published",
-    methods: Sequence[str] = COMPARED,
-    seed: int = 1,
-) -> list[tuple[float, Monitoring]]:
-    """`monitoring` of `trips` whose speeds last for so many slots, at the paper's epsilon 1 and
-    window 8.
+def by_hold(holds: Sequence[float] = (5, 10, 30), *, users: int = 200, **more: Any) -> list[Row]:
+    """`monitoring` of `trips` whose speeds last for so many slots."""
+    return monitoring({f"{hold:g}": trips(users, hold=hold, seed=1) for hold in holds}, **more)
+
+
+class Printed(SamplingPeriod):
+    """SPPA in the sound calibration, over the interpolant as it is printed (Algorithm 1, line 5):
+    the real part of the sum with k = 0..n - 1.
     """
-    return [
-        (h, row)
-        for h in holds
-        for row in monitoring(
-            trips(users, slots, hold=h, seed=seed),
-            calibration=calibration,
-            methods=methods,
-            seed=seed,
-        )
-    ]
-
-
-class _Printed(SamplingPeriod):
-    """SPPA in the sound calibration, over the interpolant as it is printed."""
 
     name = "sppa with k = 0..n - 1"
 
     @cached_property
     def _weights(self) -> NDArray[np.int64]:
         return kernel(self.length, symmetric=False)
-
-
-def interpolants(
-    streams: NDArray[np.float64], *, epsilon: float = 3.0, window: int = 8, seed: int = 1
-) -> list[Error]:
-    """Error of SPPA over the interpolant of symmetric frequencies, and over the real part of the
-    sum as printed (Algorithm 1, line 5), at the same periods; parameters as of `by_epsilon`.
-    """
-    rows = []
-    for kind in (SamplingPeriod, _Printed):
-        method = kind(
-            epsilon=epsilon, window=window, domain=(0.0, 1.0), mechanism=MECHANISMS["laplace"]
-        )
-        found, part = _released(method, streams, seed)
-        rows.append(
-            Error(
-                kind.name,
-                "sound",
-                epsilon,
-                window,
-                1.0,
-                float(((found - streams)[:, part] ** 2).mean()),
-            )
-        )
-    return rows
 
 
 def theorem_5(segments: NDArray[np.float64], *, epsilon: float, tau: float = 1.0) -> float:
@@ -411,9 +280,101 @@ def theorem_5(segments: NDArray[np.float64], *, epsilon: float, tau: float = 1.0
     --------
     >>> theorem_5(np.zeros((1, 6)), epsilon=1.0)
     0.0
-
     """
     n = segments.shape[1]
     i, k = np.arange(1, n - 1)[:, None], np.arange(1, n)  # k = 0 adds nothing
     spread = (2 / (1 + (epsilon * n / (2 * i * k * np.pi * tau)) ** 2)).sum()
     return float((segments**2).sum(1).mean() * spread / (n * (n - 2)))
+
+
+def _over(of: Callable[..., list[Row]], names: Sequence[str] = STREAMS, **how: Any) -> list[Row]:
+    return of({name: stream(name) for name in names}, **how)
+
+
+def _grows(column: str, rows: Rows, *, falls: bool = False) -> Iterable[bool]:
+    """Whether the error is more at the end of an axis than at its start, or less where it
+    ``falls``, for each stream and method.
+    """
+    for name, method in values_of(rows, "stream", "method"):
+        part = sorted(where(rows, stream=name, method=method), key=lambda row: row[column])
+        if part[0][column] < part[-1][column]:
+            yield (part[-1]["mse"] > part[0]["mse"]) is not falls
+
+
+def _ordered(figure: str, rows: Rows, axis: str, *, above: bool = False) -> list[bool]:
+    """Whether sppa comes before etm, and that before pegasus_local, in each stream and place."""
+    found = by(rows, "stream", axis, "method")
+    return [
+        (found[*cell, first][figure] < found[*cell, second][figure]) is not above
+        for cell in values_of(rows, "stream", axis)
+        for first, second in pairwise(COMPARED)
+    ]
+
+
+def _claims(axis: str, word: str, rows: Rows) -> list[Claim]:
+    made = [claim(f"the error {word}s", _grows(axis, rows, falls=word == "fall"))]
+    if len(values_of(rows, "method")) > 1:
+        said = "sppa has less error than etm, and that less than pegasus_local"
+        made.append(claim(said, _ordered("mse", rows, axis)))
+    return made
+
+
+def _monitored(rows: Rows) -> list[Claim]:
+    last = where(rows, method=COMPARED[-1])
+    return [
+        claim(
+            "sppa tells fast from slow better than etm, and that better than pegasus_local",
+            _ordered("auc", rows, "calibration", above=True),
+        ),
+        claim("pegasus_local tells it by chance", (abs(row["auc"] - 0.5) < 0.05 for row in last)),
+    ]
+
+
+_QUICK = {"names": (TRIPS,)}
+_MSE = partial(drawn, y="mse", ylabel="MSE, share of the domain squared", each=("stream",))
+EXPERIMENTS = (
+    Experiment(
+        "sppa-tau",
+        "SPPA",
+        "figure 4",
+        "error against tau",
+        partial(
+            _over,
+            errors,
+            taus=(0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0),
+            methods=("sppa",),
+        ),
+        _QUICK,
+        partial(_claims, "tau", "grow"),
+        {"": _MSE("tau", xlabel="tau (slots)")},
+    ),
+    Experiment(
+        "sppa-epsilon",
+        "SPPA",
+        "figure 5",
+        "error against epsilon",
+        partial(_over, errors, epsilons=(0.5, 1.0, 1.5, 2.0, 2.5, 3.0)),
+        _QUICK,
+        partial(_claims, "epsilon", "fall"),
+        {"": _MSE("epsilon")},
+    ),
+    Experiment(
+        "sppa-window",
+        "SPPA",
+        "figure 6",
+        "error against the window",
+        partial(_over, errors, windows=(4, 8, 12, 16, 20)),
+        _QUICK,
+        partial(_claims, "window", "grow"),
+        {"": _MSE("window", xlabel="window (slots)")},
+    ),
+    Experiment(
+        "sppa-monitoring",
+        "SPPA",
+        "figure 8",
+        "area under the curves of a velocity task",
+        partial(_over, monitoring),
+        _QUICK,
+        _monitored,
+    ),
+)

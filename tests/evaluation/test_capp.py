@@ -13,6 +13,7 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import capp, data
+from ldp_kafka.evaluation.experiment import by, values_of
 from ldp_kafka.evaluation.metrics import mean_error
 from ldp_kafka.methods import feedback
 from ldp_kafka.methods.shrinkage import debias
@@ -32,15 +33,10 @@ def _there():
             data.find(data.SERIES[name].file)
 
 
-def by(rows, *names):
-    """Rows by some of their fields."""
-    return {tuple(getattr(row, name) for name in names): row for row in rows}
-
-
 def lead(worse, better, field="mse"):
     """By how many standard errors one row is worse than another."""
-    error = hypot(getattr(worse, f"{field}_error"), getattr(better, f"{field}_error"))
-    return (getattr(worse, field) - getattr(better, field)) / error
+    error = hypot(worse[f"{field}_error"], better[f"{field}_error"])
+    return (worse[field] - better[field]) / error
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -67,7 +63,7 @@ def test_the_order_of_mean_errors(orders):
     """
     rows = by(orders, "series", "window", "epsilon", "method")
     names = ("sw_direct", "ipp", "app", "capp")
-    cells = {row[:3] for row in orders}
+    cells = values_of(orders, "series", "window", "epsilon")
     for pair in pairwise(names):
         leads = {cell: lead(rows[*cell, pair[0]], rows[*cell, pair[1]]) for cell in cells}
         assert min(leads.values()) > -4, pair
@@ -84,7 +80,7 @@ def test_the_order_of_directions(orders):
     """
     rows = by(orders, "series", "window", "epsilon", "method")
     against = []
-    for cell in {row[:3] for row in orders}:
+    for cell in values_of(orders, "series", "window", "epsilon"):
         if cell[2] <= 2:
             assert all(
                 lead(rows[*cell, name], rows[*cell, "capp"], "cosine") > 3
@@ -98,13 +94,13 @@ def test_the_order_of_directions(orders):
 def test_constants_stand_beside_every_figure(orders):
     """And for epsilon up to 3 the midpoint beats every method on Volume: means and directions."""
     for row in orders:
-        values = capp.streams(row.series, row.window)
-        assert row.constant == pytest.approx(values.mean(axis=1).var())
-        assert row.midpoint == pytest.approx(mean_error(np.full_like(values, 0.5), values))
-        assert row.constant <= row.midpoint
-        assert row.constant_cosine < row.cosine
-        if row.series == "volume":
-            assert row.midpoint < row.mse
+        values = capp.streams(row["series"], row["window"])
+        assert row["constant"] == pytest.approx(values.mean(axis=1).var())
+        assert row["midpoint"] == pytest.approx(mean_error(np.full_like(values, 0.5), values))
+        assert row["constant"] <= row["midpoint"]
+        assert row["constant_cosine"] < row["cosine"]
+        if row["series"] == "volume":
+            assert row["midpoint"] < row["mse"]
 
 
 def test_table_one():
@@ -115,9 +111,9 @@ def test_table_one():
     assert rows.keys() == capp.TABLE_I.keys()
     for cell, printed in capp.TABLE_I.items():
         ours = rows[cell]
-        noise = max(printed - ours.midpoint, 0.0) if cell[1] != "pm_direct" else printed
+        noise = max(printed - ours["midpoint"], 0.0) if cell[1] != "pm_direct" else printed
         theirs = hypot((2 / 5000) ** 0.5 * noise, spread(*cell) / 5000**0.5)
-        assert abs(ours.mse - printed) < 4 * hypot(ours.mse_error, theirs) + 0.0005, cell
+        assert abs(ours["mse"] - printed) < 4 * hypot(ours["mse_error"], theirs) + 0.0005, cell
 
 
 def spread(window, name):
@@ -150,15 +146,15 @@ def test_the_default_block_is_near_the_best(name, window, epsilon):
         else sorted({1, 2, 3, 5, 8, 12, 20, 30, feedback.default_block(epsilon, window)})
     )
     rows = capp.blocks(name, window, epsilon, choices, repetitions=REPETITIONS[name] // 2)
-    best = min(rows, key=lambda row: row.mse)
-    (chosen,) = (row for row in rows if row.default)
-    assert chosen.mse < 1.05 * best.mse + 4 * hypot(chosen.mse_error, best.mse_error)
+    best = min(rows, key=lambda row: row["mse"])
+    (chosen,) = (row for row in rows if row["default"])
+    assert chosen["mse"] < 1.05 * best["mse"] + 4 * hypot(chosen["mse_error"], best["mse_error"])
 
 
 def test_a_block_of_a_whole_window_is_not():
     """So the closed form earns its place: C6H6, epsilon 3."""
     one, whole = capp.blocks("c6h6", 10, 3.0, (1, 10), repetitions=40)
-    assert whole.mse > 1.05 * one.mse + 3 * hypot(one.mse_error, whole.mse_error)
+    assert whole["mse"] > 1.05 * one["mse"] + 3 * hypot(one["mse_error"], whole["mse_error"])
 
 
 @pytest.mark.parametrize(
@@ -178,15 +174,17 @@ def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
         (epsilon,),
         repetitions=REPETITIONS[name] * depth(1, 2) * (2 if epsilon < 3 else 1),
     ):
-        above = row.mse - 3 * row.mse_error
-        assert above < 1.05 * row.midpoint, row
-        assert row.mse < 1.05 * row.raw, row
-        assert row.mse < 1.05 * row.stated, row
-        assert 0 <= row.reliability <= 1
+        above = row["mse"] - 3 * row["mse_error"]
+        assert above < 1.05 * row["midpoint"], row
+        assert row["mse"] < 1.05 * row["raw"], row
+        assert row["mse"] < 1.05 * row["stated"], row
+        assert 0 <= row["reliability"] <= 1
         if window == 10 and epsilon <= 3:
-            assert above < 0.8 * row.published, row
-        if row.raw < row.constant:
-            assert row.mse < 0.95 * row.constant, row  # all of the method's gain where it has one
+            assert above < 0.8 * row["published"], row
+        if row["raw"] < row["constant"]:
+            assert row["mse"] < 0.95 * row["constant"], (
+                row
+            )  # all of the method's gain where it has one
 
 
 @pytest.mark.long  # the same claim, less exactly, is among those above
@@ -195,8 +193,8 @@ def test_no_crowd_is_led_astray_on_average():
     repetitions: at most 5 % above, but for three standard errors of 2 %.
     """
     rows = capp.shrinking("volume", 30, (0.5, 1.0), repetitions=40, seed=1000)
-    ratio = np.mean([row.mse / row.midpoint for row in rows])
-    error = np.sqrt(np.sum([(row.mse_error / row.midpoint) ** 2 for row in rows])) / len(rows)
+    ratio = np.mean([row["mse"] / row["midpoint"] for row in rows])
+    error = np.sqrt(np.sum([(row["mse_error"] / row["midpoint"]) ** 2 for row in rows])) / len(rows)
     assert error < 0.025
     assert ratio - 3 * error < 1.05
 
@@ -238,7 +236,7 @@ def test_capp_over_unbiased_mechanisms(mechanism):
         mechanism=mechanism,
     )
     for row in rows:
-        assert row.mse - 3 * row.mse_error < 1.05 * row.midpoint
+        assert row["mse"] - 3 * row["mse_error"] < 1.05 * row["midpoint"]
 
 
 def test_windows_are_consecutive_pieces_of_the_unit_interval():

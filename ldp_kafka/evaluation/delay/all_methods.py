@@ -8,11 +8,11 @@ midpoint is made of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
-from typing import NamedTuple
 
-from ldp_kafka.evaluation.claims import Claim
+from ldp_kafka.evaluation.claims import Claim, at_most
 from ldp_kafka.evaluation.delay.compared import (
     MIDPOINT,
     NAMES,
@@ -20,7 +20,6 @@ from ldp_kafka.evaluation.delay.compared import (
     PAPER,
     REPEATS,
     SMOOTHED_TO,
-    Errors,
     by_cell,
     calibrations,
     errors,
@@ -28,19 +27,18 @@ from ldp_kafka.evaluation.delay.compared import (
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.limits import at_most
 from ldp_kafka.evaluation.delay.streams import STREAMS, TRENDS, Stream, stream
-from ldp_kafka.evaluation.plots import Line, Panel
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, drawn, where
+from ldp_kafka.evaluation.plots import Panel
 
 __all__ = [
     "DELAYS",
     "EPSILONS",
+    "EXPERIMENTS",
     "LIMITS",
     "OF_MIDPOINT",
     "SETTINGS",
-    "Row",
     "claims",
-    "panels",
     "rows",
 ]
 
@@ -52,35 +50,13 @@ LIMITS = {10: 0.7, 100: 0.85}
 FROM = 0.5
 """... from this epsilon on."""
 OF_MIDPOINT = 1.2
-
-
-class Row(NamedTuple):
-    """One method in one setting, not smoothed and smoothed."""
-
-    stream: str
-    epsilon: float
-    delay: int
-    setting: str
-    method: str
-    calibration: str
-    mae: float
-    """Mean absolute error of what is not smoothed, and its standard error over repeats."""
-    mae_error: float
-    smoothed_mae: float
-    """NaN where it was not measured: see `SMOOTHED_TO`."""
-    smoothed_mae_error: float
-    mre: float
-    """Mean relative error; true values count as a hundredth of the domain's length at least."""
-    mre_error: float
-    smoothed_mre: float
-    smoothed_mre_error: float
-    repeats: int
+_UNKNOWN = dict.fromkeys(("mae", "mae_error", "mre", "mre_error"), float("nan"))
 
 
 def rows(
     streams: Sequence[str] = STREAMS,
     *,
-    epsilons: Iterable[float] = EPSILONS,
+    epsilons: Sequence[float] = EPSILONS,
     delays: Sequence[int] = DELAYS,
     settings: Sequence[str] = SETTINGS,
     methods: Sequence[str] = NAMES,
@@ -88,88 +64,59 @@ def rows(
     repeats: int = REPEATS,
     seed: int = 0,
 ) -> list[Row]:
-    """Every method in every setting, and the midpoint, which is the same in all.
+    """Every method in every setting, not smoothed and smoothed, and the midpoint, which is the same
+    in all.
 
     Parameters
     ----------
     smoothed_to : see `SMOOTHED_TO`
     """
-    return [
-        row
-        for each in [stream(name) for name in streams]
-        for epsilon, delay, setting in product(epsilons, delays, settings)
-        for row in _cell(each, epsilon, delay, setting, methods, smoothed_to, repeats, seed)
-    ]
 
+    def found(on: Stream, name: str, calibration: str, place: Row, *, smooth: bool) -> Row:
+        if smooth and not is_smoothed(name, place["setting"], place["delay"], smoothed_to):
+            return _UNKNOWN
+        method = made(name, on, calibration=calibration, smooth=smooth, **place)
+        return errors(method, on, repeats=repeats, seed=seed)
 
-def _cell(
-    on: Stream,
-    epsilon: float,
-    delay: int,
-    setting: str,
-    methods: Sequence[str],
-    smoothed_to: int,
-    repeats: int,
-    seed: int,
-) -> list[Row]:
-    unknown = Errors(*[float("nan")] * 4)
-    found = [(MIDPOINT, "sound", midpoint(on), unknown)]
-    for name in methods:
-        looked = is_smoothed(name, setting, delay, smoothed_to)
-        for calibration in calibrations(name):
-            raw, smoothed = (
-                errors(
-                    made(
-                        name,
-                        on,
-                        calibration=calibration,
-                        epsilon=epsilon,
-                        delay=delay,
-                        setting=setting,
-                        smooth=smooth,
-                    ),
-                    on,
-                    repeats=repeats,
-                    seed=seed,
-                )
-                if looked or not smooth
-                else unknown
-                for smooth in (False, True)
-            )
-            found.append((name, calibration, raw, smoothed))
-    return [
-        Row(
-            on.name,
-            epsilon,
-            delay,
-            setting,
-            name,
-            calibration,
-            *raw[:2],
-            *smoothed[:2],
-            *raw[2:],
-            *smoothed[2:],
-            repeats,
+    table: list[Row] = []
+
+    def add(on: Stream, name: str, calibration: str, place: Row, raw: Row, smoothed: Row) -> None:
+        table.append(
+            {"stream": on.name, **place, "method": name, "calibration": calibration}
+            | {
+                f"{prefix}{figure}": part[figure]
+                for kind in ("mae", "mre")
+                for prefix, part in (("", raw), ("smoothed_", smoothed))
+                for figure in (kind, f"{kind}_error")
+            }
+            | {"repeats": repeats}
         )
-        for name, calibration, raw, smoothed in found
-    ]
+
+    for on, epsilon, delay, setting in product(map(stream, streams), epsilons, delays, settings):
+        place = {"epsilon": epsilon, "delay": delay, "setting": setting}
+        add(on, MIDPOINT, "sound", place, midpoint(on), _UNKNOWN)
+        for name in methods:
+            for calibration in calibrations(name):
+                raw, smoothed = (
+                    found(on, name, calibration, place, smooth=smooth) for smooth in (False, True)
+                )
+                add(on, name, calibration, place, raw, smoothed)
+    return table
 
 
-def claims(found: Sequence[Row]) -> list[Claim]:
+def claims(found: Rows) -> list[Claim]:
     """That smoothed segments are far below what the paper has, with the authors' theta and
     buckets, and never far above the midpoint.
     """
     by_paper: dict[int, dict[str, float]] = {delay: {} for delay in LIMITS}
     by_midpoint = {}
-    for of, part in by_cell(found).items():
-        ours = next(row.smoothed_mae for row in part if row.method == OURS)
-        best = min(
-            (row.mae for row in part if row.method in PAPER and row.calibration == "published"),
-            default=None,
-        )
-        if best is not None and of.delay in LIMITS and of.stream in TRENDS and of.epsilon >= FROM:
-            by_paper[of.delay][str(of)] = ours / best
-        by_midpoint[str(of)] = ours / next(row.mae for row in part if row.method == MIDPOINT)
+    for cell, part in by_cell(found).items():
+        (ours,), (middle,) = where(part, method=OURS), where(part, method=MIDPOINT)
+        theirs = [row["mae"] for row in where(part, calibration="published")]
+        told = ours["delay"] in LIMITS and ours["stream"] in TRENDS and ours["epsilon"] >= FROM
+        if theirs and told:
+            by_paper[ours["delay"]][cell] = ours["smoothed_mae"] / min(theirs)
+        by_midpoint[cell] = ours["smoothed_mae"] / middle["mae"]
     return [
         *(
             at_most(
@@ -184,53 +131,39 @@ def claims(found: Sequence[Row]) -> list[Claim]:
     ]
 
 
-_DRAWN: Mapping[str, Sequence[tuple[str, str, bool]]] = {
-    "published": [
-        (MIDPOINT, "sound", False),
-        ("naive", "sound", False),
-        *((name, "published", False) for name in PAPER),
-        (OURS, "sound", True),
-    ],
-    "sound": [
-        (MIDPOINT, "sound", False),
-        ("naive", "sound", False),
-        *((name, "sound", False) for name in PAPER),
-        (OURS, "sound", True),
-    ],
-    "smoothed": [
-        (MIDPOINT, "sound", False),
-        ("naive", "sound", True),
-        *((name, "sound", True) for name in PAPER),
-        (OURS, "sound", True),
-    ],
-}
+def panels(calibration: str, smoothed: str, found: Rows) -> list[Panel]:
+    """One panel for each stream and delay, in batches: MAE of the paper's methods, and of ours,
+    smoothed, against epsilon.
 
-
-def panels(found: Sequence[Row], figure: str = "published") -> list[Panel]:
-    """One panel for each stream and delay, in batches: the paper's methods as ``published``,
-    ``sound``, or sound and ``smoothed``, MAE against epsilon.
+    Parameters
+    ----------
+    smoothed : methods that are drawn smoothed: ``ours``, or ``all``
     """
-    part = [row for row in found if row.setting == "batch"]
-    drawn = []
-    for delay in sorted({row.delay for row in part}):
-        for name in dict.fromkeys(row.stream for row in part):
-            lines = {}
-            for method, calibration, smooth in _DRAWN[figure]:
-                here = [
-                    row
-                    for row in part
-                    if (row.stream, row.delay, row.method, row.calibration)
-                    == (name, delay, method, calibration)
-                ]
-                if not here:
-                    continue
-                many = here[0].repeats > 1
-                lines[f"{method}, smoothed" if smooth else method] = Line(
-                    [row.epsilon for row in here],
-                    [row.smoothed_mae if smooth else row.mae for row in here],
-                    [row.smoothed_mae_error if smooth else row.mae_error for row in here]
-                    if many
-                    else None,
-                )
-            drawn.append(Panel(f"{name}, delay {delay}", lines, "epsilon", "MAE", "log"))
-    return drawn
+    lines = []
+    for row in sorted(where(found, setting="batch"), key=lambda row: row["delay"]):
+        if row["calibration"] == (calibration if row["method"] in PAPER else "sound"):
+            smooth = row["method"] == OURS or (smoothed == "all" and row["method"] != MIDPOINT)
+            prefix = "smoothed_" if smooth else ""
+            figures = {name: row[f"{prefix}{name}"] for name in ("mae", "mae_error")}
+            lines.append({**row, **figures, "drawn": row["method"] + ", smoothed" * smooth})
+    lines.sort(key=lambda row: (row["delay"], (MIDPOINT, *NAMES).index(row["method"])))
+    return _PANELS(lines)
+
+
+_PANELS = drawn("epsilon", "mae", "MAE", each=("stream", "delay"), lines=("drawn",), xscale="log")
+EXPERIMENTS = (
+    Experiment(
+        "delay-methods",
+        "delay windows",
+        "figures 2 and 3",
+        "errors of all methods, public domains, all clipped",
+        rows,
+        {"streams": ("covid19_death",), "epsilons": (0.5, 1.0), "delays": (10,), "repeats": 5},
+        claims,
+        {
+            "published": partial(panels, "published", "ours"),
+            "sound": partial(panels, "sound", "ours"),
+            "smoothed": partial(panels, "sound", "all"),
+        },
+    ),
+)

@@ -13,27 +13,26 @@ not come down to what Table III prints: 0.30 of naive noise where 0.19 and 0.20 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import product
 from math import isnan, log
-from typing import NamedTuple
 
 from ldp_kafka.accounting import words
-from ldp_kafka.evaluation.claims import Claim, claim
+from ldp_kafka.evaluation.claims import Claim, at_most, claim
 from ldp_kafka.evaluation.delay.compared import (
     MIDPOINT,
     OURS,
     PAPER,
     REPEATS,
-    Errors,
     errors,
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.limits import at_most
-from ldp_kafka.evaluation.delay.streams import STREAMS, stream
-from ldp_kafka.evaluation.plots import Line, Panel
+from ldp_kafka.evaluation.delay.streams import STREAMS, Stream, stream
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, points, values_of, where
+from ldp_kafka.evaluation.plots import Panel
 
-__all__ = ["PRINTED", "Row", "claims", "panels", "rows"]
+__all__ = ["EXPERIMENTS", "PRINTED", "claims", "panels", "rows"]
 
 EPSILONS = (0.1, 0.5, 1.0)  # of Table III
 METHODS = ("naive", *(name for name in PAPER if not name.endswith("point")), OURS)
@@ -45,111 +44,78 @@ NEAR = 0.05  # of the printed ratios, which have two digits
 # (stream, method): error over that of naive noise at epsilon 0.1, 0.5, 1, as printed in Table III;
 # its "Discontin" does not say where the noise is
 PRINTED = {
-    ("unemployment", "naive"): (1.0, 1.0, 1.0),
-    ("unemployment", "discontin_group"): (0.41, 0.41, 0.41),
-    ("unemployment", "comp_order"): (0.19, 0.28, 0.40),
-    ("unemployment", "buc_order"): (0.03, 0.17, 0.35),
-    ("outpatient", "naive"): (1.0, 1.0, 1.0),
-    ("outpatient", "discontin_group"): (0.41, 0.41, 0.41),
-    ("outpatient", "comp_order"): (0.20, 0.39, 0.56),
-    ("outpatient", "buc_order"): (0.03, 0.15, 0.29),
+    cell: dict(zip(EPSILONS, printed, strict=True))
+    for cell, printed in {
+        ("unemployment", "naive"): (1.0, 1.0, 1.0),
+        ("unemployment", "discontin_group"): (0.41, 0.41, 0.41),
+        ("unemployment", "comp_order"): (0.19, 0.28, 0.40),
+        ("unemployment", "buc_order"): (0.03, 0.17, 0.35),
+        ("outpatient", "naive"): (1.0, 1.0, 1.0),
+        ("outpatient", "discontin_group"): (0.41, 0.41, 0.41),
+        ("outpatient", "comp_order"): (0.20, 0.39, 0.56),
+        ("outpatient", "buc_order"): (0.03, 0.15, 0.29),
+    }.items()
 }
-
-
-class Row(NamedTuple):
-    """One method at one epsilon, in batches; the paper's as published and not smoothed, ours
-    smoothed.
-    """
-
-    stream: str
-    epsilon: float
-    method: str
-    unclipped: float
-    """Mean absolute error where releases may lie outside the domain ..."""
-    clipped: float
-    """... and where they are clipped to it."""
-    clipped_error: float
-    """Standard error of ``clipped`` over repeats."""
-    printed: float
-    """Error over that of unclipped naive noise, as printed in Table III; or NaN ..."""
-    unclipped_over_naive: float
-    """... of unclipped releases ..."""
-    clipped_over_naive: float
-    """... and of clipped ones."""
-    over_clipped_naive: float
-    """Error of clipped releases over that of clipped naive noise."""
-    by_clipping: float
-    """Share of the gain over unclipped naive noise, in logarithms, that clipping that noise gives:
-    1 for all of it, more where the method is worse than clipped naive noise.
-    """
-    repeats: int
 
 
 def rows(
     streams: Sequence[str] = STREAMS,
     *,
-    epsilons: Iterable[float] = EPSILONS,
+    epsilons: Sequence[float] = EPSILONS,
     methods: Sequence[str] = METHODS,
     repeats: int = REPEATS,
     seed: int = 0,
 ) -> list[Row]:
-    """Table III's settings: a delay of 10, in batches; and the midpoint."""
+    """Table III's settings, a delay of 10 in batches, and the midpoint; the paper's methods as
+    published and not smoothed, ours smoothed.
+    """
     return [
         row
-        for name in streams
-        for epsilon in epsilons
-        for row in _cell(name, epsilon, methods, repeats, seed)
+        for on, epsilon in product(map(stream, streams), epsilons)
+        for row in _cell(on, epsilon, methods, repeats, seed)
     ]
 
 
-def _cell(name: str, epsilon: float, methods: Sequence[str], repeats: int, seed: int) -> list[Row]:
-    on = stream(name)
-
-    def mae(of: str, *, clipped: bool) -> Errors:
+def _cell(on: Stream, epsilon: float, methods: Sequence[str], repeats: int, seed: int) -> list[Row]:
+    def found(of: str, *, clipped: bool) -> Row:
         calibration = "published" if of in PAPER else "sound"
-        method = made(
-            of, on, calibration=calibration, clipped=clipped, epsilon=epsilon, delay=DELAY
-        )
-        return errors(method, on, repeats=repeats, seed=seed)
+        how: Row = {"calibration": calibration, "epsilon": epsilon, "delay": DELAY}
+        return errors(made(of, on, clipped=clipped, **how), on, repeats=repeats, seed=seed)
 
-    middle = midpoint(on)
-    found = {MIDPOINT: (middle, middle)}
+    both = {MIDPOINT: (midpoint(on), midpoint(on))}
     for each in ("naive", *(other for other in methods if other != "naive")):
-        found[each] = (mae(each, clipped=False), mae(each, clipped=True))
-    free, naive = (one.mae for one in found["naive"])
-    made_rows = []
-    for each, (raw, held) in found.items():
-        printed = dict(zip(EPSILONS, PRINTED.get((name, each), ()), strict=False))
-        made_rows.append(
-            Row(
-                name,
-                epsilon,
-                each,
-                raw.mae,
-                held.mae,
-                held.mae_error,
-                printed.get(epsilon, float("nan")),
-                raw.mae / free,
-                held.mae / free,
-                held.mae / naive,
-                log(free / naive) / log(free / held.mae) if held.mae != free else float("nan"),
-                repeats,
-            )
+        both[each] = (found(each, clipped=False), found(each, clipped=True))
+    free, naive = (one["mae"] for one in both["naive"])
+    return [
+        (
+            {"stream": on.name, "epsilon": epsilon, "method": each, "unclipped": raw["mae"]}
+            | {"clipped": held["mae"], "clipped_error": held["mae_error"]}
+            | {
+                "printed": PRINTED.get((on.name, each), {}).get(epsilon, float("nan")),
+                "unclipped_over_naive": raw["mae"] / free,
+                "clipped_over_naive": held["mae"] / free,
+                "over_clipped_naive": held["mae"] / naive,
+                "by_clipping": log(free / naive) / log(free / held["mae"])
+                if held["mae"] != free
+                else float("nan"),
+                "repeats": repeats,
+            }
         )
-    return made_rows
+        for each, (raw, held) in both.items()
+    ]
 
 
-def claims(found: Sequence[Row]) -> list[Claim]:
+def claims(found: Rows) -> list[Claim]:
     """That clipping makes most of the paper's gain, and a constant more than all of it."""
-    by = {(row.stream, row.epsilon, row.method): row for row in found}
-    small = [row for row in found if row.epsilon == SMALL]
-    shares = [row.by_clipping for row in small if row.method == "buc_order"]
+    small = where(found, epsilon=SMALL)
+    middle = by(where(found, method=MIDPOINT), "stream", "epsilon")
+    shares = [row["by_clipping"] for row in where(small, method="buc_order")]
     seen = f" (measured {min(shares):.0%} to {max(shares):.0%})" if shares else ""
     return [
         at_most(
             f"at epsilon {SMALL}: naive noise clipped over unclipped",
             1 / TIMES,
-            {row.stream: row.clipped_over_naive for row in small if row.method == "naive"},
+            {row["stream"]: row["clipped_over_naive"] for row in where(small, method="naive")},
         ),
         claim(
             f"at epsilon {SMALL}: clipping alone gives more than half of what buc_order as"
@@ -160,52 +126,62 @@ def claims(found: Sequence[Row]) -> list[Claim]:
             "the midpoint over buc_order as published",
             1.0,
             {
-                f"{name}, epsilon {words.at_most(epsilon)}": by[name, epsilon, MIDPOINT].clipped
-                / row.clipped
-                for (name, epsilon, method), row in by.items()
-                if method == "buc_order"
+                _cell_of(row): middle[row["stream"], row["epsilon"]]["clipped"] / row["clipped"]
+                for row in where(found, method="buc_order")
             },
         ),
         at_most(
             "unclipped error over that of naive noise, away from what Table III prints",
             NEAR,
             {
-                f"{row.stream}, epsilon {words.at_most(row.epsilon)}, {row.method}": abs(
-                    row.unclipped_over_naive - row.printed
+                f"{_cell_of(row)}, {row['method']}": abs(
+                    row["unclipped_over_naive"] - row["printed"]
                 )
                 for row in found
-                if not isnan(row.printed)
+                if not isnan(row["printed"])
             },
         ),
     ]
 
 
-def panels(found: Sequence[Row]) -> list[Panel]:
+def _cell_of(row: Row) -> str:
+    return f"{row['stream']}, epsilon {words.at_most(row['epsilon'])}"
+
+
+def panels(found: Rows) -> list[Panel]:
     """One panel a stream, at the least epsilon: errors of the methods, clipped and not, over that
     of unclipped naive noise.
     """
-    least = min(row.epsilon for row in found)
+    least = min(row["epsilon"] for row in found)
+    lines = {
+        "unclipped": "unclipped_over_naive",
+        "clipped to the domain": "clipped_over_naive",
+        "as printed in Table III": "printed",
+    }
     drawn = []
-    for name in dict.fromkeys(row.stream for row in found):
-        part = [row for row in found if (row.stream, row.epsilon) == (name, least)]
-        x = list(range(len(part)))
-        there = [at for at, row in enumerate(part) if not isnan(row.printed)]
-        lines = {
-            "unclipped": Line(x, [row.unclipped_over_naive for row in part], joined=False),
-            "clipped to the domain": Line(
-                x, [row.clipped_over_naive for row in part], joined=False
-            ),
-            "as printed in Table III": Line(
-                there, [part[at].printed for at in there], joined=False
-            ),
-        }
+    for name in values_of(found, "stream"):
+        part = where(found, stream=name, epsilon=least)
         drawn.append(
             Panel(
                 f"{name}, epsilon {least:g}, delay {DELAY}",
-                lines,
+                {label: points(part, column) for label, column in lines.items()},
                 "",
                 "MAE over that of unclipped naive noise",
-                names=[row.method for row in part],
+                names=[row["method"] for row in part],
             )
         )
     return drawn
+
+
+EXPERIMENTS = (
+    Experiment(
+        "delay-clipping",
+        "delay windows",
+        "Table III",
+        'what clipping to the domain gives of the "30 times"',
+        rows,
+        {"streams": ("covid19_death",), "epsilons": (0.1,), "repeats": 5},
+        claims,
+        {"": panels},
+    ),
+)

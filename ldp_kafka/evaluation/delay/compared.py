@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.delay.streams import Stream
-from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, mean_of, relative_error
-from ldp_kafka.evaluation.metrics import absolute_error
+from ldp_kafka.evaluation.experiment import Row, Rows, measured
+from ldp_kafka.evaluation.metrics import FLOOR, absolute_error, relative_error
 from ldp_kafka.methods import METHODS
 from ldp_kafka.randomness import seeded
 
 __all__ = [
+    "CELL",
     "MIDPOINT",
     "NAMES",
     "OURS",
     "PAPER",
     "REPEATS",
     "SMOOTHED_TO",
-    "Cell",
-    "Errors",
     "by_cell",
     "calibrations",
     "errors",
@@ -47,19 +46,6 @@ PAPER = (
 )
 """What the paper compares, noise on sums where nothing else is said, but for its baseline."""
 NAMES = ("naive", *PAPER, OURS)
-R = TypeVar("R", bound=tuple[Any, ...])
-
-
-class Errors(NamedTuple):
-    """Errors of releases, over a whole stream."""
-
-    mae: float
-    """Mean absolute error, in the stream's unit, mean of all repeats ..."""
-    mae_error: float
-    """... and its standard error over repeats; infinite for one."""
-    mre: float
-    """Mean relative error; a true value below `FLOOR` of the domain's length counts as that ..."""
-    mre_error: float
 
 
 def calibrations(name: str) -> tuple[str, ...]:
@@ -72,24 +58,17 @@ def is_smoothed(name: str, setting: str, delay: int, smoothed_to: int) -> bool:
     return setting == "batch" or name == OURS or delay <= smoothed_to
 
 
-class Cell(NamedTuple):
-    """The stream and the parameters that methods are compared at."""
-
-    stream: str
-    epsilon: float
-    delay: int
-    setting: str
-
-    def __str__(self) -> str:
-        at_most = words.at_most(self.epsilon)
-        return f"{self.stream}, epsilon {at_most}, delay {self.delay}, {self.setting}"
+CELL = ("stream", "epsilon", "delay", "setting")
+"""What methods are compared at."""
 
 
-def by_cell(rows: Iterable[R]) -> dict[Cell, list[R]]:
-    """Rows that begin with their cell."""
-    found: dict[Cell, list[R]] = {}
+def by_cell(rows: Rows) -> dict[str, list[Row]]:
+    """Rows by their cell, in words."""
+    found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(Cell(*row[:4]), []).append(row)
+        epsilon, delay = words.at_most(row["epsilon"]), row["delay"]
+        name = f"{row['stream']}, epsilon {epsilon}, delay {delay}, {row['setting']}"
+        found.setdefault(name, []).append(row)
     return found
 
 
@@ -122,24 +101,24 @@ def made(
     return kind(domain=on.domain, calibration=calibration, **how)
 
 
-def errors(method: Any, on: Stream, *, repeats: int = REPEATS, seed: int = 0) -> Errors:
-    """Of a method's releases: all repeats are streams of one release, each with noise of its
-    own.
+def errors(method: Any, on: Stream, *, repeats: int = REPEATS, seed: int = 0) -> Row:
+    """``mae`` and ``mre`` of a method's releases: all repeats are streams of one release, each with
+    noise of its own. A true value counts as `FLOOR` of the domain's length at least in ``mre``.
     """
     many = np.tile(on.values, (repeats, 1))
     return _of(method.release(many, seeded(seed)).reshape(repeats, -1), on)
 
 
-def midpoint(on: Stream) -> Errors:
+def midpoint(on: Stream) -> Row:
     """Of the middle of the domain, which costs no budget, released in every slot."""
-    return _of([np.full(on.values.size, on.middle)], on)._replace(mae_error=0.0, mre_error=0.0)
+    exact = _of([np.full(on.values.size, on.middle)], on)
+    return {**exact, "mae_error": 0.0, "mre_error": 0.0}
 
 
-def _of(releases: Sequence[Any] | Any, on: Stream) -> Errors:
+def _of(releases: Sequence[Any] | Any, on: Stream) -> Row:
     """Of releases (repeats, pieces * slots)."""
-    truth = on.values.ravel()
-    floor = FLOOR * on.length
-    return Errors(
-        *mean_of([absolute_error(each, truth) for each in releases]),
-        *mean_of([relative_error(each, truth, floor) for each in releases]),
+    truth, floor = on.values.ravel(), FLOOR * on.length
+    return measured(
+        mae=[absolute_error(each, truth) for each in releases],
+        mre=[relative_error(each, truth, floor) for each in releases],
     )

@@ -15,12 +15,13 @@ What does not hold, measured in batches with noise at epsilon 0.5 and 1 (20 to 4
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import isnan
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
-from ldp_kafka.evaluation.claims import Claim
+from ldp_kafka.evaluation.claims import Claim, at_most
 from ldp_kafka.evaluation.delay.all_methods import DELAYS, EPSILONS, SETTINGS
 from ldp_kafka.evaluation.delay.compared import (
     MIDPOINT,
@@ -33,12 +34,21 @@ from ldp_kafka.evaluation.delay.compared import (
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.limits import at_most
-from ldp_kafka.evaluation.delay.streams import STREAMS, TRENDS, Stream, stream
+from ldp_kafka.evaluation.delay.streams import STREAMS, TRENDS, stream
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, values_of, where
 from ldp_kafka.evaluation.plots import Line, Panel
 from ldp_kafka.methods.delay.deviation import AUTHORS_THETA
 
-__all__ = ["BUCKETS", "OF_BEST", "THETAS", "UNEMPLOYMENT", "Row", "claims", "panels", "rows"]
+__all__ = [
+    "BUCKETS",
+    "EXPERIMENTS",
+    "OF_BEST",
+    "THETAS",
+    "UNEMPLOYMENT",
+    "claims",
+    "panels",
+    "rows",
+]
 
 THETAS = (0.25, 4.0, 64.0, 1024.0, 2.0**16)  # the last: one group a window
 BUCKETS = (1, 2, 3, 4, 8, 16)
@@ -49,31 +59,10 @@ GROUPS = ("contin_group", "discontin_group")
 _OVER = "segment_mean, smoothed, over the best theta or number of buckets that was tried"
 
 
-class Row(NamedTuple):
-    """One method with one value of its parameter, sound."""
-
-    stream: str
-    epsilon: float
-    delay: int
-    setting: str
-    method: str
-    parameter: str
-    """``theta`` in lengths of the domain, ``buckets`` or, of segments, ``segment`` in slots."""
-    value: float
-    source: str
-    """``tried``; ``default``: this package's; ``authors``: theirs."""
-    mae: float
-    """Mean absolute error, not smoothed, and its standard error over repeats."""
-    mae_error: float
-    smoothed_mae: float
-    """NaN where it was not measured: see `compared.SMOOTHED_TO`."""
-    repeats: int
-
-
 def rows(
     streams: Sequence[str] = STREAMS,
     *,
-    epsilons: Iterable[float] = EPSILONS,
+    epsilons: Sequence[float] = EPSILONS,
     delays: Sequence[int] = DELAYS,
     settings: Sequence[str] = SETTINGS,
     thetas: Sequence[float] = THETAS,
@@ -82,14 +71,15 @@ def rows(
     repeats: int = REPEATS,
     seed: int = 0,
 ) -> list[Row]:
-    """Groups at every theta and buckets in every number, noise on sums; segments and the midpoint.
+    """Groups at every theta and buckets in every number, noise on sums, all sound; segments and the
+    midpoint. The ``source`` of a value: ``tried``; ``default``, this package's; ``authors``.
 
     Parameters
     ----------
     smoothed_to : the longest delay whose sliding windows are smoothed, but for segments
     """
-    made_rows = []
-    for on in [stream(name) for name in streams]:
+    table: list[Row] = []
+    for on, epsilon, delay, setting in product(map(stream, streams), epsilons, delays, settings):
         tried: list[tuple[str, dict[str, Any], str]] = [
             *((name, {"theta": theta}, "tried") for name in GROUPS for theta in thetas),
             *(("buc_order", {"buckets": number}, "tried") for number in buckets),
@@ -97,89 +87,47 @@ def rows(
             ("buc_order", {"buckets": round(on.length / on.width)}, "authors"),
             *((name, {}, "default") for name in (*GROUPS, "buc_order", OURS)),
         ]
-        for epsilon, delay, setting in product(epsilons, delays, settings):
-            place: dict[str, Any] = {"epsilon": epsilon, "delay": delay, "setting": setting}
-            made_rows.append(_of_midpoint(on, place, repeats))
-            for name, own, source in tried:
-                smoothed = is_smoothed(name, setting, delay, smoothed_to)
-                made_rows.append(_row(on, name, {**place, **own}, source, smoothed, repeats, seed))
-    return made_rows
+        place: Row = {"epsilon": epsilon, "delay": delay, "setting": setting}
+        cell = {"stream": on.name, **place}
+        nothing = {"parameter": "", "value": float("nan"), "source": "default"}
+        table.append({**cell, "method": MIDPOINT, **nothing, **_figures(midpoint(on))})
+        for name, own, source in tried:
+            parameter = {OURS: "segment", "buc_order": "buckets"}.get(name, "theta")
+            raw, *after = (
+                made(name, on, smooth=smooth, **place, **own)
+                for smooth in (False, True)
+                if not smooth or is_smoothed(name, setting, delay, smoothed_to)
+            )
+            found = (errors(each, on, repeats=repeats, seed=seed) for each in (raw, *after))
+            value = {"parameter": parameter, "value": float(getattr(raw, parameter))}
+            table.append({**cell, "method": name, **value, "source": source, **_figures(*found)})
+    return [{**row, "repeats": repeats} for row in table]
 
 
-def _row(
-    on: Stream,
-    name: str,
-    how: dict[str, Any],
-    source: str,
-    smoothed: bool,
-    repeats: int,
-    seed: int,
-) -> Row:
-    raw = made(name, on, smooth=False, **how)
-    parameter = {OURS: "segment", "buc_order": "buckets"}.get(name, "theta")
-    found = errors(raw, on, repeats=repeats, seed=seed)
-    after = (
-        errors(made(name, on, smooth=True, **how), on, repeats=repeats, seed=seed).mae
-        if smoothed
-        else float("nan")
-    )
-    return Row(
-        on.name,
-        how["epsilon"],
-        how["delay"],
-        how["setting"],
-        name,
-        parameter,
-        float(getattr(raw, parameter)),
-        source,
-        found.mae,
-        found.mae_error,
-        after,
-        repeats,
-    )
+def _figures(raw: Row, smoothed: Row | None = None) -> Row:
+    after = float("nan") if smoothed is None else smoothed["mae"]
+    return {"mae": raw["mae"], "mae_error": raw["mae_error"], "smoothed_mae": after}
 
 
-def _of_midpoint(on: Stream, place: dict[str, Any], repeats: int) -> Row:
-    return Row(
-        on.name,
-        place["epsilon"],
-        place["delay"],
-        place["setting"],
-        MIDPOINT,
-        "",
-        float("nan"),
-        "default",
-        midpoint(on).mae,
-        0.0,
-        float("nan"),
-        repeats,
-    )
-
-
-def claims(found: Sequence[Row]) -> list[Claim]:
+def claims(found: Rows) -> list[Claim]:
     """That segments are near the best that any theta and any buckets give, and that groups on sums
     reach their limit at a long delay.
     """
     tried: dict[str, dict[str, float]] = {"": {}, "smoothed": {}, "shaped": {}}
-    for of, part in by_cell(found).items():
-        if of.stream not in TRENDS:
+    for cell, part in by_cell(found).items():
+        if part[0]["stream"] not in TRENDS:
             continue
-        ours = next(row.smoothed_mae for row in part if row.method == OURS)
-        theirs = [row for row in part if row.method not in (OURS, MIDPOINT)]
+        ours = where(part, method=OURS)[0]["smoothed_mae"]
+        theirs = [row for row in part if row["method"] not in (OURS, MIDPOINT)]
+        smoothed = [row["smoothed_mae"] for row in theirs if not isnan(row["smoothed_mae"])]
         for kind, figures in (
-            ("", [row.mae for row in theirs]),
-            ("smoothed", [row.smoothed_mae for row in theirs if not isnan(row.smoothed_mae)]),
-            ("shaped", [row.mae for row in theirs if not _is_segments(row)]),
+            ("", [row["mae"] for row in theirs]),
+            ("smoothed", smoothed),
+            ("shaped", [row["mae"] for row in theirs if not _is_segments(row)]),
         ):
             if figures:
-                tried[kind][str(of)] = ours / min(figures)
-    groups = {
-        f"{row.setting}, {row.source} theta": row.mae
-        for row in found
-        if row[:3] == ("unemployment", 1.0, 100)
-        and row.method == "discontin_group"
-        and row.source != "tried"
-    }
+                tried[kind][cell] = ours / min(figures)
+    groups = where(found, stream="unemployment", epsilon=1.0, delay=100, method="discontin_group")
     return [
         at_most(f"MAE: {_OVER}, not smoothed", OF_BEST, tried[""]),
         at_most(f"MAE: {_OVER}, smoothed as well", OF_BEST, tried["smoothed"]),
@@ -189,47 +137,57 @@ def claims(found: Sequence[Row]) -> list[Claim]:
             tried["shaped"],
         ),
         at_most(
-            "MAE: discontin_group on sums, Unemployment, delay 100, epsilon 1", UNEMPLOYMENT, groups
+            "MAE: discontin_group on sums, Unemployment, delay 100, epsilon 1",
+            UNEMPLOYMENT,
+            {
+                f"{row['setting']}, {row['source']} theta": row["mae"]
+                for row in groups
+                if row["source"] != "tried"
+            },
         ),
     ]
 
 
 def _is_segments(row: Row) -> bool:
     """Whether it is one bucket: all values of a window in one sum, at the whole of epsilon."""
-    return row.method == "buc_order" and row.value == 1
+    return bool(row["method"] == "buc_order" and row["value"] == 1)
 
 
-def panels(found: Sequence[Row]) -> list[Panel]:
+def panels(found: Rows) -> list[Panel]:
     """One panel for each stream and delay, in batches at the greatest epsilon: MAE against theta;
     what has none as a level line.
     """
-    greatest = max(row.epsilon for row in found)
-    part = [row for row in found if row.setting == "batch" and row.epsilon == greatest]
+    greatest = max(row["epsilon"] for row in found)
+    part = where(found, setting="batch", epsilon=greatest)
     drawn = []
-    for delay in sorted({row.delay for row in part}):
-        for name in dict.fromkeys(row.stream for row in part):
-            here = [row for row in part if (row.stream, row.delay) == (name, delay)]
-            lines = {}
-            for method in GROUPS:
-                of = sorted(
-                    (row for row in here if row.method == method and row.source == "tried"),
-                    key=lambda row: row.value,
-                )
-                lines[method] = Line([row.value for row in of], [row.mae for row in of])
-            ends = [min(lines[GROUPS[0]].x), max(lines[GROUPS[0]].x)]
-            buckets = min(row.mae for row in here if row.method == "buc_order")
-            ours = next(row.smoothed_mae for row in here if row.method == OURS)
-            middle = next(row.mae for row in here if row.method == MIDPOINT)
-            lines["buc_order, its best number of buckets"] = Line(ends, [buckets] * 2)
-            lines["segment_mean, smoothed"] = Line(ends, [ours] * 2)
-            lines["midpoint"] = Line(ends, [middle] * 2)
-            drawn.append(
-                Panel(
-                    f"{name}, delay {delay}, epsilon {greatest:g}",
-                    lines,
-                    "theta (lengths of the domain)",
-                    "MAE",
-                    "log",
-                )
-            )
+    for delay, name in sorted(values_of(part, "delay", "stream"), key=itemgetter(0)):
+        here, lines = where(part, stream=name, delay=delay), {}
+        for method in GROUPS:
+            of = sorted(where(here, method=method, source="tried"), key=itemgetter("value"))
+            lines[method] = Line([row["value"] for row in of], [row["mae"] for row in of])
+        ends = [min(lines[GROUPS[0]].x), max(lines[GROUPS[0]].x)]
+        level = {
+            "buc_order, its best number of buckets": min(
+                row["mae"] for row in where(here, method="buc_order")
+            ),
+            "segment_mean, smoothed": where(here, method=OURS)[0]["smoothed_mae"],
+            "midpoint": where(here, method=MIDPOINT)[0]["mae"],
+        }
+        lines |= {label: Line(ends, [mae] * 2) for label, mae in level.items()}
+        title = f"{name}, delay {delay}, epsilon {greatest:g}"
+        drawn.append(Panel(title, lines, "theta (lengths of the domain)", "MAE", "log"))
     return drawn
+
+
+EXPERIMENTS = (
+    Experiment(
+        "delay-parameters",
+        "delay windows",
+        "",
+        "every public theta and number of buckets beside smoothed segments",
+        rows,
+        {"streams": ("covid19_death",), "epsilons": (1.0,), "delays": (10,), "repeats": 5},
+        claims,
+        {"": panels},
+    ),
+)

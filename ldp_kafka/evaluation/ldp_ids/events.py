@@ -14,12 +14,14 @@ sine of four times that speed, which is ours, it is the worst of all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.claims import Claim, below, claim
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, measured, values_of
 from ldp_kafka.evaluation.ldp_ids import comparison
 from ldp_kafka.evaluation.ldp_ids.comparison import NAMES, POPULATION
 from ldp_kafka.evaluation.ldp_ids.crowds import FAST, STREAMS, Stream, stream
@@ -27,32 +29,12 @@ from ldp_kafka.evaluation.ldp_ids.simulation import simulate
 from ldp_kafka.evaluation.metrics import Curve, auc, roc
 from ldp_kafka.evaluation.plots import Line, Panel
 
-__all__ = ["SHOWN", "Events", "Row", "claims", "events_of", "monitoring", "panels"]
+__all__ = ["EXPERIMENTS", "SHOWN", "Events", "claims", "events_of", "monitoring", "panels"]
 
 SHOWN = ("lba", "lsp", "lpu", "lpd", "lpa")
 """The five of figure 7."""
 HIGH = 0.75
 RATES = tuple(np.linspace(0, 1, 101).tolist())  # false positives at which a curve is kept
-
-
-class Row(NamedTuple):
-    """One protocol on one stream."""
-
-    stream: str
-    epsilon: float
-    window: int
-    method: str
-    category: int
-    """The one that is monitored."""
-    threshold: float
-    """Of its true frequency."""
-    events: float
-    """Share of the slots that are above it."""
-    auc: float
-    """Area under the ROC curve, mean over runs ..."""
-    auc_error: float
-    """... and its standard error."""
-    runs: int
 
 
 class Events(NamedTuple):
@@ -90,38 +72,30 @@ def monitoring(
 ) -> list[Row]:
     """All seven protocols."""
     rows = []
-    for each in [stream(name) for name in streams]:
+    for each, method in product(map(stream, streams), NAMES):
         found = events_of(each)
-        for method in NAMES:
-            areas = [
-                auc(scores, found.positive)
-                for scores in _scores(each, found, method, epsilon, window, repetitions, seed)
-            ]
-            rows.append(
-                Row(
-                    each.name,
-                    epsilon,
-                    window,
-                    method,
-                    found.category,
-                    found.threshold,
-                    float(found.positive.mean()),
-                    *comparison.mean_of(areas),
-                    repetitions,
-                )
-            )
+        scores = _scores(each, found, method, epsilon, window, repetitions, seed)
+        rows.append(
+            {"stream": each.name, "epsilon": epsilon, "window": window, "method": method}
+            | {"category": found.category, "threshold": found.threshold}
+            | {"events": float(found.positive.mean())}
+            | measured(auc=[auc(one, found.positive) for one in scores])
+            | {"runs": repetitions}
+        )
     return rows
 
 
-def claims(rows: Sequence[Row]) -> list[Claim]:
+def claims(rows: Rows) -> list[Claim]:
     """Section 7.4."""
-    by = {(row.stream, row.method): (row.auc, row.auc_error) for row in rows}
-    streams = list(dict.fromkeys(row.stream for row in rows))
+    found = {
+        cell: (row["auc"], row["auc_error"]) for cell, row in by(rows, "stream", "method").items()
+    }
+    streams = values_of(rows, "stream")
 
     def above(better: str, worse: str) -> list[bool]:
-        return [below(by[stream, worse], by[stream, better]) for stream in streams]
+        return [below(found[stream, worse], found[stream, better]) for stream in streams]
 
-    worst = [min(SHOWN, key=lambda method: by[stream, method]) for stream in streams]
+    worst = [min(SHOWN, key=lambda method: found[stream, method]) for stream in streams]
     return [
         claim(
             "methods of population division generally tell events better than lba",
@@ -144,18 +118,19 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def panels(rows: Sequence[Row], *, seed: int = 0) -> list[Panel]:
+def panels(rows: Rows, *, seed: int = 0) -> list[Panel]:
     """The ROC curves of one run of each row's protocol and stream: the first of its table."""
-    known = {name: stream(name) for name in dict.fromkeys(row.stream for row in rows)}
+    known = {name: stream(name) for name in values_of(rows, "stream")}
     found: dict[str, dict[str, Line]] = {}
     for row in rows:
-        if row.method not in SHOWN:
+        if row["method"] not in SHOWN:
             continue
-        crowd = known[row.stream]
+        crowd = known[row["stream"]]
         events = events_of(crowd)
-        (scores,) = _scores(crowd, events, row.method, row.epsilon, row.window, 1, seed)
+        place = row["method"], row["epsilon"], row["window"]
+        (scores,) = _scores(crowd, events, *place, 1, seed)
         curve = _thinned(roc(scores, events.positive))
-        found.setdefault(row.stream, {})[row.method] = curve
+        found.setdefault(row["stream"], {})[row["method"]] = curve
     return [
         Panel(
             name,
@@ -195,3 +170,17 @@ def _thinned(curve: Curve) -> Line:
     """A curve at `RATES`: at each the most that is found."""
     last = np.searchsorted(curve.false_positive, RATES, side="right") - 1
     return Line(list(RATES), curve.true_positive[last].tolist())
+
+
+EXPERIMENTS = (
+    Experiment(
+        "ldp-ids-events",
+        "LDP-IDS",
+        "figure 7",
+        "telling slots above a threshold, epsilon 1, window 50",
+        monitoring,
+        {"streams": ("lns 1", "sin"), "repetitions": 2},
+        claims,
+        {"": panels},
+    ),
+)

@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.claims import Claim, below, claim
-from ldp_kafka.evaluation.ldp_ids.comparison import mean_of
-from ldp_kafka.evaluation.plots import Line, Panel
+from ldp_kafka.evaluation.experiment import (
+    Experiment,
+    Row,
+    Rows,
+    by,
+    drawn,
+    mean_of,
+    values_of,
+    where,
+)
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import of_reports
 from ldp_kafka.methods.batch import Batch
@@ -26,7 +34,7 @@ from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.step import SENT
 from ldp_kafka.randomness import seeded
 
-__all__ = ["COMPARED", "Numbers", "Row", "claims", "numbers", "panels", "rows"]
+__all__ = ["COMPARED", "EXPERIMENTS", "Numbers", "claims", "numbers", "rows"]
 
 EPSILONS, WINDOWS = (0.5, 1.0, 2.0, 4.0), (4, 20)
 SLOTS = 48
@@ -55,23 +63,6 @@ class Numbers(NamedTuple):
     values: NDArray[np.float64]
     """(users, T), inside the domain"""
     domain: tuple[float, float]
-
-
-class Row(NamedTuple):
-    """One method in one setting."""
-
-    stream: str
-    users: int
-    epsilon: float
-    window: int
-    method: str
-    mechanism: str
-    rmse: float
-    """In lengths of the domain; its standard error over runs ..."""
-    rmse_error: float
-    stated: float
-    """... and what the releases state, root mean square."""
-    runs: int
 
 
 def numbers(name: str, users: int, slots: int = SLOTS) -> Numbers:
@@ -117,27 +108,19 @@ def rows(
     found = []
     for crowd in crowds:
         many = repetitions or min(max(LEAST, VALUES_A_SETTING // crowd.values.size), MOST)
+        truth, length = crowd.values.mean(axis=0), crowd.domain[1] - crowd.domain[0]
         for epsilon, window, (method, mechanism) in product(epsilons, windows, compared):
             errors, stated = [], []
             for at in range(many):
                 value, error = _released(method, mechanism, crowd, epsilon, window, seed + at)
-                away = (value - crowd.values.mean(axis=0)) / (crowd.domain[1] - crowd.domain[0])
-                errors.append(float((away**2).mean()))
-                stated.append(float(np.nanmean((error / (crowd.domain[1] - crowd.domain[0])) ** 2)))
+                errors.append(float((((value - truth) / length) ** 2).mean()))
+                stated.append(float(np.nanmean((error / length) ** 2)))
             square, spread = mean_of(errors)
             found.append(
-                Row(
-                    crowd.name,
-                    len(crowd.values),
-                    epsilon,
-                    window,
-                    method,
-                    mechanism,
-                    square**0.5,
-                    spread / (2 * square**0.5),
-                    float(np.mean(stated)) ** 0.5,
-                    many,
-                )
+                {"stream": crowd.name, "users": len(crowd.values), "epsilon": epsilon}
+                | {"window": window, "method": method, "mechanism": mechanism}
+                | {"rmse": square**0.5, "rmse_error": spread / (2 * square**0.5)}
+                | {"stated": float(np.mean(stated)) ** 0.5, "runs": many}
             )
     return found
 
@@ -174,61 +157,61 @@ def _reports(used: Any, values: NDArray[np.float64], source: Any) -> Iterable[ND
         yield step.answers[step.status == SENT]
 
 
-def claims(found: Sequence[Row]) -> list[Claim]:
+def claims(found: Rows) -> list[Claim]:
     """What population division is worth for means."""
-    by = {row[:6]: (row.rmse, row.rmse_error) for row in found}
-    cells = list(dict.fromkeys(row[:4] for row in found))
-    users = list(dict.fromkeys((row.method, row.mechanism) for row in found))
-    divided = [each for each in users if each[0] == "lpu"]
+    figures = {
+        cell: (row["rmse"], row["rmse_error"])
+        for cell, row in by(found, *_CELL, "method", "mechanism").items()
+    }
+    divided = values_of(where(found, method="lpu"), "method", "mechanism")
 
     def less(a: tuple[str, str], b: tuple[str, str]) -> list[bool]:
-        return [below(by[*cell, *a], by[*cell, *b]) for cell in cells]
+        cells = values_of(found, *_CELL)
+        return [below(figures[*cell, *a], figures[*cell, *b]) for cell in cells]
 
-    direct, capp = COMPARED[0], COMPARED[1]
     return [
-        claim(
-            "lpu has less error than sw_direct, with each of its mechanisms",
-            (each for lpu in divided for each in less(lpu, direct)),
-        ),
-        claim(
-            "lpu has less error than capp, with each of its mechanisms",
-            (each for lpu in divided for each in less(lpu, capp)),
+        *(
+            claim(
+                f"lpu has less error than {other[0]}, with each of its mechanisms",
+                (each for lpu in divided for each in less(lpu, other)),
+            )
+            for other in COMPARED[:2]
         ),
         claim(
             f"lpu errs as it states, within four standard errors and {CALIBRATED:.0%}",
             (
-                abs(row.rmse - row.stated) < 4 * row.rmse_error + CALIBRATED * row.stated
-                for row in found
-                if row.method == "lpu"
+                abs(row["rmse"] - row["stated"])
+                < 4 * row["rmse_error"] + CALIBRATED * row["stated"]
+                for row in where(found, method="lpu")
             ),
         ),
     ]
 
 
-def panels(found: Sequence[Row]) -> list[Panel]:
-    """Measured errors against epsilon, one panel for each stream, size and window."""
-    made = []
-    for name, users, window in dict.fromkeys((row.stream, row.users, row.window) for row in found):
-        lines = {}
-        for method, mechanism in dict.fromkeys((row.method, row.mechanism) for row in found):
-            part = [
-                row
-                for row in found
-                if (row.stream, row.users, row.window) == (name, users, window)
-                and (row.method, row.mechanism) == (method, mechanism)
-            ]
-            lines[f"{method} ({mechanism})"] = Line(
-                [row.epsilon for row in part],
-                [row.rmse for row in part],
-                [row.rmse_error for row in part] if part[0].runs > 1 else None,
-            )
-        made.append(
-            Panel(
-                f"{name}, {users:,} users, window {window}",
-                lines,
+_CELL = ("stream", "users", "epsilon", "window")
+EXPERIMENTS = (
+    Experiment(
+        "ldp-ids-means",
+        "LDP-IDS",
+        "",
+        "means of numbers, users divided over the window beside sw_direct and capp",
+        rows,
+        {
+            "sizes": (("meters", 1000),),
+            "epsilons": (0.5, 4.0),
+            "windows": (4, 20),
+            "repetitions": 3,
+        },
+        claims,
+        {
+            "": drawn(
                 "epsilon",
+                "rmse",
                 "RMSE of the mean, share of the domain",
-                "log",
+                each=("stream", "users", "window"),
+                lines=("method", "mechanism"),
+                xscale="log",
             )
-        )
-    return made
+        },
+    ),
+)

@@ -8,18 +8,18 @@ values, on the domain [0, 7280] of the shipped meters: on [0, 8000] all of them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
 
 from ldp_kafka.evaluation.claims import Claim, claim
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, values_of, where
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Z
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.randomness import seeded
 
-__all__ = ["GIVEN", "Row", "claims", "rows"]
+__all__ = ["EXPERIMENTS", "GIVEN", "claims", "rows"]
 
 GIVEN = {
     ("sw_direct", "square_wave"): 560.0,
@@ -35,29 +35,11 @@ DOMAINS = (7280.0, 8000.0)
 TOLERANCE = 0.03
 
 
-class Row(NamedTuple):
-    """One method and mechanism on one domain; figures are half-widths of 95 % intervals."""
-
-    method: str
-    mechanism: str
-    domain: float
-    """Its upper end."""
-    reports: int
-    """Of a slot."""
-    given: float
-    noise: float
-    """What the mechanism states of its reports, given the values."""
-    away: float
-    """noise / given - 1"""
-    stated: float
-    """What is released: where users are divided, with the sampling error."""
-    measured: float
-    """1.96 times the root mean square error of what is released."""
-    measured_error: float
-
-
 def rows(domains: Iterable[float] = DOMAINS, *, slots: int = 400, seed: int = 0) -> list[Row]:
-    """All of `GIVEN`; each slot has fresh values."""
+    """All of `GIVEN`, as half-widths of 95 % intervals; each slot has fresh values. ``noise`` is
+    what a mechanism states of its reports, given the values; ``stated`` what is released, where
+    users are divided with the sampling error; ``measured`` the error of what is released.
+    """
     found = []
     for hi in domains:
         generator = np.random.default_rng(seed)
@@ -86,51 +68,53 @@ def rows(domains: Iterable[float] = DOMAINS, *, slots: int = 400, seed: int = 0)
                 error = np.array([each.standard_error for each in estimates])
             measured = Z * float((away**2).mean()) ** 0.5
             found.append(
-                Row(
-                    method,
-                    mechanism,
-                    hi,
-                    reports,
-                    given,
-                    noise,
-                    noise / given - 1,
-                    Z * float(error.mean()),
-                    measured,
-                    measured / (2 * slots) ** 0.5,
-                )
+                {"method": method, "mechanism": mechanism, "domain": hi, "reports": reports}
+                | {"given": given, "noise": noise, "away": noise / given - 1}
+                | {"stated": Z * float(error.mean()), "measured": measured}
+                | {"measured_error": measured / (2 * slots) ** 0.5}
             )
     return found
 
 
-def claims(found: Sequence[Row]) -> list[Claim]:
+def claims(found: Rows) -> list[Claim]:
     """On each domain by itself, and whether what is released is calibrated."""
-    made = [
-        claim(
-            f"on [0, {domain:g}] the noise is within {TOLERANCE:.0%} of the figures given",
-            (abs(row.away) < TOLERANCE for row in found if row.domain == domain),
-        )
-        for domain in dict.fromkeys(row.domain for row in found)
-    ]
-    made.append(
+    direct = by(where(found, method="sw_direct"), "domain")
+    divided = where(found, method="lpu")
+    return [
+        *(
+            claim(
+                f"on [0, {domain:g}] the noise is within {TOLERANCE:.0%} of the figures given",
+                (abs(row["away"]) < TOLERANCE for row in where(found, domain=domain)),
+            )
+            for domain in values_of(found, "domain")
+        ),
         claim(
             "piecewise and square_wave state less than half of what sw_direct states",
             (
-                row.stated < direct.stated / 2
-                for direct in found
-                if direct.method == "sw_direct"
-                for row in found
-                if row.domain == direct.domain and row.mechanism in ("piecewise", "square_wave")
-                if row.method == "lpu"
+                row["stated"] < direct[row["domain"]]["stated"] / 2
+                for row in divided
+                if row["mechanism"] in ("piecewise", "square_wave")
             ),
-        )
-    )
-    made.append(
+        ),
         claim(
             "what is released errs as it states, within four standard errors and 3 %",
             (
-                abs(row.measured - row.stated) < 4 * row.measured_error + 0.03 * row.stated
+                abs(row["measured"] - row["stated"])
+                < 4 * row["measured_error"] + 0.03 * row["stated"]
                 for row in found
             ),
-        )
-    )
-    return made
+        ),
+    ]
+
+
+EXPERIMENTS = (
+    Experiment(
+        "ldp-ids-meters",
+        "LDP-IDS",
+        "",
+        "half-widths of 95 % intervals of the mean of 3,000 meters, epsilon 2, window 4",
+        rows,
+        {"slots": 100},
+        claims,
+    ),
+)

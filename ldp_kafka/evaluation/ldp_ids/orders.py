@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from ldp_kafka.evaluation.claims import Claim, below, claim
+from ldp_kafka.evaluation.experiment import Rows, by, values_of, where
 from ldp_kafka.evaluation.ldp_ids.comparison import BUDGET, NAMES, POPULATION
-from ldp_kafka.evaluation.ldp_ids.sweeps import Row
 
 __all__ = ["of_data", "of_epsilon", "of_window"]
 
@@ -35,16 +35,13 @@ Figure = tuple[float, float]
 class _Table:
     """Rows by stream, place on the axis and method."""
 
-    def __init__(self, rows: Sequence[Row], figure: str = "mre") -> None:
+    def __init__(self, rows: Rows, figure: str = "mre") -> None:
         self._found: dict[tuple[str, float, str], Figure] = {
-            (row.stream, row.value, row.method): (
-                getattr(row, figure),
-                getattr(row, f"{figure}_error"),
-            )
-            for row in rows
+            cell: (row[figure], row[f"{figure}_error"])
+            for cell, row in by(rows, "stream", "value", "method").items()
         }
-        self.streams = list(dict.fromkeys(row.stream for row in rows))
-        self.values = sorted({row.value for row in rows})
+        self.streams = values_of(rows, "stream")
+        self.values = sorted(values_of(rows, "value"))
 
     def at(self, stream: str, value: float, method: str) -> Figure:
         return self._found[stream, value, method]
@@ -86,7 +83,7 @@ class _Table:
         ]
 
 
-def of_epsilon(rows: Sequence[Row]) -> list[Claim]:
+def of_epsilon(rows: Rows) -> list[Claim]:
     """Section 7.2 with figure 4, section 7.5 with figure 8(c)."""
     sent = _Table(_walks(rows), "cfpu")
     return [
@@ -95,7 +92,7 @@ def of_epsilon(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def _epsilon(rows: Sequence[Row], figure: str) -> list[Claim]:
+def _epsilon(rows: Rows, figure: str) -> list[Claim]:
     table = _Table(rows, figure)
     return [
         claim("the error of every method falls with epsilon", table.falls()),
@@ -110,7 +107,7 @@ def _epsilon(rows: Sequence[Row], figure: str) -> list[Claim]:
     ]
 
 
-def of_window(rows: Sequence[Row]) -> list[Claim]:
+def of_window(rows: Rows) -> list[Claim]:
     """Section 7.2 with figure 5, section 7.5 with figure 8(d)."""
     sent = _Table(_walks(rows), "cfpu")
     return [
@@ -122,7 +119,7 @@ def of_window(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def _window(rows: Sequence[Row], figure: str) -> list[Claim]:
+def _window(rows: Rows, figure: str) -> list[Claim]:
     table = _Table(rows, figure)
     first, last = table.values[0], table.values[-1]
 
@@ -146,19 +143,18 @@ def _window(rows: Sequence[Row], figure: str) -> list[Claim]:
     ]
 
 
-def of_data(rows: Sequence[Row]) -> list[Claim]:
+def of_data(rows: Rows) -> list[Claim]:
     """Section 7.3 with figure 6, section 7.5 with figures 8(a) and 8(b)."""
-    sent = _Table([row for row in rows if row.varied == "sqrt_q"], "cfpu")
+    sent = _Table(where(rows, varied="sqrt_q"), "cfpu")
     return [
         *_by_both(_data, rows),
         claim("users of lpd and lpa report more often at larger steps", sent.grows(("lpd", "lpa"))),
     ]
 
 
-def _data(rows: Sequence[Row], figure: str) -> list[Claim]:
+def _data(rows: Rows, figure: str) -> list[Claim]:
     users, steps, speeds = (
-        _Table([row for row in rows if row.varied == varied], figure)
-        for varied in ("users", "sqrt_q", "b")
+        _Table(where(rows, varied=varied), figure) for varied in ("users", "sqrt_q", "b")
     )
     slow = [step for step in steps.values if step <= SLOW]
     return [
@@ -204,7 +200,7 @@ def _data(rows: Sequence[Row], figure: str) -> list[Claim]:
     ]
 
 
-def _by_both(of: Callable[[Sequence[Row], str], list[Claim]], rows: Sequence[Row]) -> list[Claim]:
+def _by_both(of: Callable[[Rows, str], list[Claim]], rows: Rows) -> list[Claim]:
     """Claims of errors by the paper's figure, and by the mean squared one, which divides by no true
     frequency and so needs no floor.
     """
@@ -215,6 +211,6 @@ def _by_both(of: Callable[[Sequence[Row], str], list[Claim]], rows: Sequence[Row
     ]
 
 
-def _walks(rows: Sequence[Row]) -> list[Row]:
+def _walks(rows: Rows) -> Rows:
     """Those of LNS, which figure 8 is of."""
-    return [row for row in rows if row.stream.startswith("lns")]
+    return [row for row in rows if row["stream"].startswith("lns")]

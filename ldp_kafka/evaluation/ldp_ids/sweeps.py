@@ -5,46 +5,25 @@ does not name them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
-from ldp_kafka.evaluation.ldp_ids import comparison
-from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, NAMES
+from ldp_kafka.evaluation.claims import Claim
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, drawn, measured, values_of
+from ldp_kafka.evaluation.ldp_ids import comparison, orders
+from ldp_kafka.evaluation.ldp_ids.comparison import NAMES
 from ldp_kafka.evaluation.ldp_ids.crowds import STREAMS, WALKS, Stream, stream
-from ldp_kafka.evaluation.plots import Line, Panel
+from ldp_kafka.evaluation.metrics import FLOOR
+from ldp_kafka.evaluation.plots import Panel
 
-__all__ = ["Row", "by_data", "by_epsilon", "by_window", "panels"]
+__all__ = ["EXPERIMENTS", "by_data", "by_epsilon", "by_window", "panels"]
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 2.5)
 WINDOWS = (10, 20, 30, 40, 50)
 CROWDS = (10_000, 50_000, 200_000, 800_000)
 STEPS = (0.001, 0.002, 0.004, 0.008)  # sqrt(Q) of LNS; the first two are named in section 7.3
 SPEEDS = (0.005, 0.01, 0.02, 0.04, 0.08)  # b of Sin
-
-
-class Row(NamedTuple):
-    """One protocol in one setting."""
-
-    stream: str
-    varied: str
-    """What the axis is: epsilon, window, users, sqrt_q or b ..."""
-    value: float
-    """... and where on it."""
-    epsilon: float
-    window: int
-    users: int
-    method: str
-    mre: float
-    """Mean relative error over slots and categories, and its standard error over runs."""
-    mre_error: float
-    mse: float
-    mse_error: float
-    cfpu: float
-    """Reports of a user in a slot."""
-    cfpu_error: float
-    floor: float
-    """True frequencies below it count as this one in ``mre``."""
-    runs: int
 
 
 def by_epsilon(
@@ -122,48 +101,76 @@ def _cell(
         protocol = comparison.made(method, epsilon, window, crowd.counts.shape[1])
         # the same seed along an axis: neighbours on it differ by what is varied
         found = comparison.runs(protocol, [crowd] * repetitions, seed=(seed, at))
-        figures = [comparison.mean_of(each) for each in zip(*found, strict=True)]
         rows.append(
-            Row(
-                crowd.name,
-                varied,
-                value,
-                epsilon,
-                window,
-                crowd.users,
-                method,
-                *figures[0],
-                *figures[1],
-                *figures[2],
-                FLOOR,
-                repetitions,
-            )
+            {"stream": crowd.name, "varied": varied, "value": value}
+            | {"epsilon": epsilon, "window": window, "users": crowd.users, "method": method}
+            | measured(**{name: [run[name] for run in found] for name in found[0]})
+            | {"floor": FLOOR, "runs": repetitions}
         )
     return rows
 
 
-LABELS: Mapping[str, str] = {
+LABELS = {
     "epsilon": "epsilon",
     "window": "window (slots)",
     "users": "users",
     "sqrt_q": "step of the walk, sqrt(Q)",
     "b": "speed of the sine, b",
 }
+FIGURES = {"mre": f"MRE (floor {FLOOR:g})", "mse": "MSE", "cfpu": "reports of a user in a slot"}
 
 
-def panels(rows: Sequence[Row], figure: str = "mre") -> list[Panel]:
-    """One panel for each stream and axis: ``mre``, ``mse`` or ``cfpu`` of every protocol."""
-    names = {"mre": f"MRE (floor {FLOOR:g})", "mse": "MSE", "cfpu": "reports of a user in a slot"}
-    found = []
-    for name, varied in dict.fromkeys((row.stream, row.varied) for row in rows):
-        lines = {}
-        for method in NAMES:
-            part = [row for row in rows if row[:2] == (name, varied) and row.method == method]
-            lines[method] = Line(
-                [row.value for row in part],
-                [getattr(row, figure) for row in part],
-                [getattr(row, f"{figure}_error") for row in part] if part[0].runs > 1 else None,
-            )
+def panels(figure: str, rows: Rows) -> list[Panel]:
+    """One panel for each axis and stream: ``mre``, ``mse`` or ``cfpu`` of every protocol."""
+    made = []
+    for varied in values_of(rows, "varied"):
         scale = "log" if varied in ("users", "sqrt_q", "b") else "linear"
-        found.append(Panel(name, lines, LABELS[varied], names[figure], scale))
-    return found
+        how = {"xlabel": LABELS[varied], "xscale": scale, "varied": varied}
+        made += drawn("value", figure, FIGURES[figure], each=("stream",), **how)(rows)
+    return made
+
+
+def _experiment(
+    name: str,
+    shows: str,
+    about: str,
+    rows: Callable[..., list[Row]],
+    quick: dict[str, Any],
+    claims: Callable[[Rows], list[Claim]],
+) -> Experiment:
+    figures = {figure: partial(panels, figure) for figure in FIGURES}
+    return Experiment(name, "LDP-IDS", shows, about, rows, quick, claims, figures)
+
+
+EXPERIMENTS = (
+    _experiment(
+        "ldp-ids-epsilon",
+        "figures 4 and 8",
+        "errors and reports against epsilon, window 20",
+        by_epsilon,
+        {"epsilons": (0.5, 2.5), "streams": ("lns 1",), "repetitions": 2},
+        orders.of_epsilon,
+    ),
+    _experiment(
+        "ldp-ids-window",
+        "figures 5 and 8",
+        "errors and reports against the window, epsilon 1",
+        by_window,
+        {"windows": (10, 50), "streams": ("lns 1",), "repetitions": 2},
+        orders.of_window,
+    ),
+    _experiment(
+        "ldp-ids-data",
+        "figures 6 and 8",
+        "errors and reports against users and how fast a stream moves, epsilon 1, window 30",
+        by_data,
+        {
+            "crowds": (10_000, 200_000),
+            "steps": (0.001, 0.008),
+            "speeds": (0.005, 0.08),
+            "walks": ("lns 1",),
+            "repetitions": 2,
+        },
+        orders.of_data,
+    ),
+)

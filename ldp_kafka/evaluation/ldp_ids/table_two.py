@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import pairwise, product
 
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.evaluation.claims import Claim, claim
+from ldp_kafka.evaluation.experiment import (
+    Experiment,
+    Row,
+    Rows,
+    by,
+    measured,
+    points,
+    values_of,
+    where,
+)
 from ldp_kafka.evaluation.ldp_ids import comparison
 from ldp_kafka.evaluation.ldp_ids.comparison import NAMES
 from ldp_kafka.evaluation.ldp_ids.crowds import stream
-from ldp_kafka.evaluation.plots import Line, Panel
+from ldp_kafka.evaluation.plots import Panel
 
-__all__ = ["PRINTED", "SETTINGS", "TOLERANCE", "Row", "claims", "panels", "rows"]
+__all__ = ["EXPERIMENTS", "PRINTED", "SETTINGS", "TOLERANCE", "claims", "panels", "rows"]
 
 TOLERANCE = 0.03  # of a printed value, that the mean of ten runs may be away from it
 SETTINGS = ((1.0, 20), (2.0, 20), (2.0, 40))
@@ -36,110 +46,84 @@ PRINTED = {
 }  # fmt: skip
 
 
-class Row(NamedTuple):
-    """One protocol in one setting."""
-
-    stream: str
-    epsilon: float
-    window: int
-    method: str
-    printed: float
-    cfpu: float
-    """Reports of a user in a slot, mean over runs ..."""
-    cfpu_error: float
-    """... and its standard error."""
-    away: float
-    """(mean - printed) / printed."""
-    farthest: float
-    """The same of the single run that is farthest."""
-    runs: int
-
-
 def rows(
     settings: Iterable[tuple[float, int]] = SETTINGS, *, repetitions: int = 20, seed: int = 0
 ) -> list[Row]:
     """Sin and Log of 200,000 users and 800 slots, oracle GRR; other noise in every run."""
     made: list[Row] = []
-    for epsilon, window in settings:
-        for at, name in enumerate(("sin", "log")):
-            crowd = stream(name)
-            for method in NAMES:
-                found = [
-                    run.reports
-                    for run in comparison.runs(
-                        comparison.made(method, epsilon, window, crowd.counts.shape[1]),
-                        [crowd] * repetitions,
-                        seed=(seed, len(made)),
-                    )
-                ]
-                printed = PRINTED[epsilon, window][method][at]
-                mean, error = comparison.mean_of(found)
-                away = [one / printed - 1 for one in found]
-                made.append(
-                    Row(
-                        name,
-                        epsilon,
-                        window,
-                        method,
-                        printed,
-                        mean,
-                        error,
-                        mean / printed - 1,
-                        max(away, key=abs),
-                        repetitions,
-                    )
-                )
+    for (epsilon, window), (at, name) in product(settings, enumerate(("sin", "log"))):
+        crowd = stream(name)
+        for method in NAMES:
+            protocol = comparison.made(method, epsilon, window, crowd.counts.shape[1])
+            found = comparison.runs(protocol, [crowd] * repetitions, seed=(seed, len(made)))
+            printed = PRINTED[epsilon, window][method][at]
+            cfpu = measured(cfpu=[run["cfpu"] for run in found])
+            away = [run["cfpu"] / printed - 1 for run in found]
+            made.append(
+                {"stream": name, "epsilon": epsilon, "window": window, "method": method}
+                | {"printed": printed, **cfpu, "away": cfpu["cfpu"] / printed - 1}
+                | {"farthest": max(away, key=abs), "runs": repetitions}
+            )
     return made
 
 
-def claims(found: Sequence[Row]) -> list[Claim]:
+def claims(found: Rows) -> list[Claim]:
     """Every mean against what is printed, and the order of the table."""
-    cells = {(row.stream, row.epsilon, row.window) for row in found}
-    by = {(row.stream, row.epsilon, row.window, row.method): row.cfpu for row in found}
+    cells = by(found, "stream", "epsilon", "window", "method")
     return [
         claim(
             f"the mean of all runs is within {TOLERANCE:.0%} of the printed value",
-            (abs(row.away) < TOLERANCE for row in found),
+            (abs(row["away"]) < TOLERANCE for row in found),
         ),
         claim(
             "lpa reports less often than lpd, that than lpu, that than lba, and that than lbd",
             (
-                by[*cell, "lpa"]
-                < by[*cell, "lpd"]
-                < by[*cell, "lpu"]
-                < by[*cell, "lba"]
-                < by[*cell, "lbd"]
-                for cell in cells
+                all(
+                    cells[*cell, less]["cfpu"] < cells[*cell, more]["cfpu"]
+                    for less, more in pairwise(("lpa", "lpd", "lpu", "lba", "lbd"))
+                )
+                for cell in values_of(found, "stream", "epsilon", "window")
             ),
         ),
     ]
 
 
-def panels(found: Sequence[Row]) -> list[Panel]:
+def panels(found: Rows) -> list[Panel]:
     """How far means are from what is printed, one panel for each stream and setting; shaded: as far
     as they may be.
     """
     made = []
-    for cell in dict.fromkeys(row[:3] for row in found):
-        part = [row for row in found if row[:3] == cell]
-        name, epsilon, window = cell
-        x = list(range(len(part)))
-        error = [row.cfpu_error / row.printed for row in part]
-        lines = {
-            "mean of all runs": Line(
-                x, [row.away for row in part], error if part[0].runs > 1 else None, joined=False
-            ),
-            "farthest single run": Line(x, [row.farthest for row in part], joined=False),
-        }
+    for name, epsilon, window in values_of(found, "stream", "epsilon", "window"):
+        part = [
+            {**row, "away_error": row["cfpu_error"] / row["printed"]}
+            for row in where(found, stream=name, epsilon=epsilon, window=window)
+        ]
         made.append(
             Panel(
                 f"{name}, epsilon {at_most(epsilon)}, window {window}",
-                lines,
+                {
+                    "mean of all runs": points(part, "away"),
+                    "farthest single run": points(part, "farthest"),
+                },
                 "",
                 "(CFPU - printed) / printed",
                 yscale="linear",
                 band=(-TOLERANCE, TOLERANCE),
-                names=[row.method for row in part],
+                names=[row["method"] for row in part],
             )
         )
     return made
+
+
+EXPERIMENTS = (
+    Experiment(
+        "ldp-ids-table-2",
+        "LDP-IDS",
+        "Table 2",
+        "reports of a user in a slot, 200,000 users, 800 slots",
+        rows,
+        {"settings": ((1.0, 20),), "repetitions": 3},
+        claims,
+        {"": panels},
+    ),
+)

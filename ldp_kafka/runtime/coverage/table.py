@@ -14,7 +14,7 @@ from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.coverage.cells import Row, claims
 from ldp_kafka.evaluation.coverage.page import page
 from ldp_kafka.evaluation.coverage.streams import STREAMS
-from ldp_kafka.evaluation.tables import as_plain
+from ldp_kafka.evaluation.experiments import as_plain
 from ldp_kafka.runtime.coverage import kept
 from ldp_kafka.runtime.coverage.kept import Group
 from ldp_kafka.runtime.coverage.released import cells
@@ -235,5 +235,8 @@ def evaluated(
     rows = measure(asked, seed=seed, jobs=jobs, progress=progress, keep=keep)
     notes = left_out(asked)
     return Evaluated(
-        as_plain(rows), claims(rows, estimates=asked.runs < RUNS), notes, page(rows, notes)
+        as_plain([row._asdict() for row in rows]),
+        claims(rows, estimates=asked.runs < RUNS),
+        notes,
+        page(rows, notes),
     )

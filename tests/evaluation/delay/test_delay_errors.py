@@ -7,9 +7,9 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
+from ldp_kafka.evaluation.claims import at_most
 from ldp_kafka.evaluation.delay import all_methods, clipping, compared, parameters, streams
 from ldp_kafka.evaluation.delay.compared import MIDPOINT, NAMES, OURS, errors, made, midpoint
-from ldp_kafka.evaluation.delay.limits import at_most
 from ldp_kafka.evaluation.delay.streams import STREAMS, Stream
 from tests import needs
 from tests.cases import cases
@@ -48,18 +48,18 @@ def test_errors_are_those_of_the_formulae():
         Fixed([1.0, 4.0, 8.0], [8.0, 4.0, 2.0], [0.0, 4.0, 5.0], [8.0, 2.0, 2.0]), SHORT, repeats=2
     )
     one, two = 1 / 6, (3 + 2) / 6
-    assert found.mae == pytest.approx((one + two) / 2)
-    assert found.mae_error == pytest.approx((two - one) / 2)  # std / sqrt(2), of two
+    assert found["mae"] == pytest.approx((one + two) / 2)
+    assert found["mae_error"] == pytest.approx((two - one) / 2)  # std / sqrt(2), of two
     one, two = (1 / 0.08) / 6, (3 / 8 + 2 / 4) / 6  # a true 0 counts as a hundredth of the domain
-    assert found.mre == pytest.approx((one + two) / 2)
-    assert found.mre_error == pytest.approx((one - two) / 2)
+    assert found["mre"] == pytest.approx((one + two) / 2)
+    assert found["mre_error"] == pytest.approx((one - two) / 2)
 
 
 def test_the_midpoint_is_released_in_every_slot():
     found = midpoint(SHORT)
-    assert found.mae == pytest.approx((4 + 0 + 4 + 4 + 0 + 2) / 6)
-    assert found.mae_error == found.mre_error == 0
-    assert errors(Fixed(*[[4.0] * 3] * 2), SHORT, repeats=1).mae == found.mae
+    assert found["mae"] == pytest.approx((4 + 0 + 4 + 4 + 0 + 2) / 6)
+    assert found["mae_error"] == found["mre_error"] == 0
+    assert errors(Fixed(*[[4.0] * 3] * 2), SHORT, repeats=1)["mae"] == found["mae"]
 
 
 def test_repeats_have_noise_of_their_own():
@@ -70,10 +70,10 @@ def test_repeats_have_noise_of_their_own():
     how = {"epsilon": 0.5, "delay": 5}
     free = errors(made("naive", on, clipped=False, **how), on, repeats=80)
     held = errors(made("naive", on, **how), on, repeats=80)
-    assert 0 < free.mae_error < 2
-    assert free.mae == pytest.approx(10 / 0.5, abs=5 * free.mae_error)
+    assert 0 < free["mae_error"] < 2
+    assert free["mae"] == pytest.approx(10 / 0.5, abs=5 * free["mae_error"])
     # E min(|X|, 5) of Laplace noise X of scale 20
-    assert held.mae == pytest.approx(20 * -np.expm1(-5 / 20), abs=5 * held.mae_error)
+    assert held["mae"] == pytest.approx(20 * -np.expm1(-5 / 20), abs=5 * held["mae_error"])
 
 
 def test_published_has_the_authors_parameters():
@@ -124,16 +124,20 @@ def _methods(**how):
 def test_all_methods_are_in_the_table(waves):
     del waves
     rows = _methods()
-    published = {row.method for row in rows if row.calibration == "published"}
-    assert {row.method for row in rows} == {MIDPOINT, *NAMES}
+    published = {row["method"] for row in rows if row["calibration"] == "published"}
+    assert {row["method"] for row in rows} == {MIDPOINT, *NAMES}
     assert published == set(compared.PAPER)
-    assert all(row.smoothed_mae == row.smoothed_mae for row in rows if row.method != MIDPOINT)
+    assert all(
+        row["smoothed_mae"] == row["smoothed_mae"] for row in rows if row["method"] != MIDPOINT
+    )
     near, far, middle = all_methods.claims(rows)
     assert near.reproduced, near
     assert far.settings == 0
     assert middle.reproduced, middle
-    for figure in ("published", "sound", "smoothed"):
-        (panel,) = all_methods.panels(rows, figure)
+    (experiment,) = all_methods.EXPERIMENTS
+    assert experiment.figures.keys() == {"published", "sound", "smoothed"}
+    for panels in experiment.figures.values():
+        (panel,) = panels(rows)
         assert len(panel.lines) == 2 + len(compared.PAPER) + 1
 
 
@@ -142,7 +146,7 @@ def test_long_sliding_windows_are_smoothed_for_segments_only(waves):
     rows = _methods(
         delays=(4, 6), settings=("sliding",), methods=("naive", OURS), smoothed_to=4, repeats=2
     )
-    smoothed = {(row.delay, row.method) for row in rows if not np.isnan(row.smoothed_mae)}
+    smoothed = {(row["delay"], row["method"]) for row in rows if not np.isnan(row["smoothed_mae"])}
     assert smoothed == {(4, "naive"), (4, OURS), (6, OURS)}
 
 
@@ -150,21 +154,21 @@ def test_limits_can_be_missed(waves):
     """Each claim by a row that is off by little; the words say by how much."""
     del waves
     rows = _methods(methods=("buc_order", OURS))
-    ours = next(row for row in rows if row.method == OURS)
-    best = next(row.mae for row in rows if row.calibration == "published")
-    middle = next(row.mae for row in rows if row.method == MIDPOINT)
+    ours = next(row for row in rows if row["method"] == OURS)
+    best = next(row["mae"] for row in rows if row["calibration"] == "published")
+    middle = next(row["mae"] for row in rows if row["method"] == MIDPOINT)
 
     def told(mae):
-        off = [row if row is not ours else row._replace(smoothed_mae=mae) for row in rows]
+        off = [row if row is not ours else dict(row, smoothed_mae=mae) for row in rows]
         return [each.reproduced for each in all_methods.claims(off)]
 
     assert told(0.69 * best)[0]
     assert not told(0.71 * best)[0]
     assert told(1.19 * middle)[2]
     assert not told(1.21 * middle)[2]
-    low = [row._replace(epsilon=0.2) for row in rows]
+    low = [dict(row, epsilon=0.2) for row in rows]
     assert all_methods.claims(low)[0].settings == 0, "below epsilon 0.5 nothing is said"
-    ids = [row._replace(stream="foodmart") for row in rows]
+    ids = [dict(row, stream="foodmart") for row in rows]
     assert all_methods.claims(ids)[0].settings == 0, "ids have no trend"
 
 
@@ -188,24 +192,25 @@ def test_clipping_is_told_apart(waves):
     rows = clipping.rows(
         ("unemployment",), epsilons=(0.1,), methods=("naive", "buc_order", OURS), repeats=4
     )
-    by = {row.method: row for row in rows}
+    by = {row["method"]: row for row in rows}
     naive, buckets = by["naive"], by["buc_order"]
-    assert naive.unclipped_over_naive == naive.over_clipped_naive == 1
-    assert naive.by_clipping == pytest.approx(1)
-    assert buckets.printed == 0.03
-    assert buckets.by_clipping == pytest.approx(
-        np.log(naive.unclipped / naive.clipped) / np.log(naive.unclipped / buckets.clipped)
+    assert naive["unclipped_over_naive"] == naive["over_clipped_naive"] == 1
+    assert naive["by_clipping"] == pytest.approx(1)
+    assert buckets["printed"] == 0.03
+    assert buckets["by_clipping"] == pytest.approx(
+        np.log(naive["unclipped"] / naive["clipped"])
+        / np.log(naive["unclipped"] / buckets["clipped"])
     )
-    assert by[MIDPOINT].unclipped == by[MIDPOINT].clipped
-    assert naive.unclipped == pytest.approx(10_000, rel=0.3)
+    assert by[MIDPOINT]["unclipped"] == by[MIDPOINT]["clipped"]
+    assert naive["unclipped"] == pytest.approx(10_000, rel=0.3)
     found = clipping.claims(rows)
     assert [each.settings for each in found] == [1, 1, 1, 2]
     assert found[0].reproduced
     assert found[1].reproduced
-    free = [row._replace(clipped_over_naive=0.1, by_clipping=0.4) for row in rows]
+    free = [dict(row, clipped_over_naive=0.1, by_clipping=0.4) for row in rows]
     assert [each.reproduced for each in clipping.claims(free)[:2]] == [False, False]
     turned = [
-        row._replace(clipped=1 / row.clipped, unclipped_over_naive=row.printed + 0.06)
+        dict(row, clipped=1 / row["clipped"], unclipped_over_naive=row["printed"] + 0.06)
         for row in rows
     ]
     before = [each.reproduced for each in found[2:]]
@@ -228,22 +233,22 @@ def test_parameters_beside_segments(waves, better):
         buckets=(1, 2),
         repeats=2,
     )
-    assert {(row.method, row.source) for row in rows} == {
+    assert {(row["method"], row["source"]) for row in rows} == {
         *((name, of) for name in (*parameters.GROUPS, "buc_order") for of in
           ("tried", "authors", "default")),
         (OURS, "default"),
         (MIDPOINT, "default"),
     }  # fmt: skip
-    ours = next(row for row in rows if row.method == OURS).smoothed_mae
+    ours = next(row for row in rows if row["method"] == OURS)["smoothed_mae"]
     # all are as good as segments, one theta and one bucket excepted
     level = [
-        row._replace(mae=ours, smoothed_mae=ours) if row.method != OURS else row for row in rows
+        dict(row, mae=ours, smoothed_mae=ours) if row["method"] != OURS else row for row in rows
     ]
 
     def with_(name, value):
         return [
-            row._replace(mae=better * ours)
-            if (row.method, row.source, row.value) == (name, "tried", value)
+            dict(row, mae=better * ours)
+            if (row["method"], row["source"], row["value"]) == (name, "tried", value)
             else row
             for row in level
         ]
@@ -257,7 +262,7 @@ def test_parameters_beside_segments(waves, better):
     groups = parameters.claims(rows)[3]
     assert groups.settings == 2
     limit = 80.0 / better
-    at = [row._replace(mae=limit) if row.method == "discontin_group" else row for row in rows]
+    at = [dict(row, mae=limit) if row["method"] == "discontin_group" else row for row in rows]
     assert told(at)[3] == near
     assert len(parameters.panels(rows)[0].lines) == 5
 

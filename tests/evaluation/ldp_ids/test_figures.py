@@ -15,8 +15,9 @@ from ldp_kafka.evaluation.ldp_ids import (
     sweeps,
     table_two,
 )
-from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, NAMES, relative_error
+from ldp_kafka.evaluation.ldp_ids.comparison import NAMES
 from ldp_kafka.evaluation.ldp_ids.crowds import Stream, stream
+from ldp_kafka.evaluation.metrics import FLOOR, relative_error
 from tests.cases import cases
 from tests.depth import depth
 from tests.evaluation.ldp_ids.test_simulation import Forgetful
@@ -37,19 +38,19 @@ def statements(claims):
 def test_table_two_is_within_three_percent():
     """Mean of ten runs, Sin and Log, all seven."""
     rows = printed()
-    assert {row.method for row in rows} == set(NAMES)
-    assert {row.stream for row in rows} == {"sin", "log"}
+    assert {row["method"] for row in rows} == set(NAMES)
+    assert {row["stream"] for row in rows} == {"sin", "log"}
     for row in rows:
-        assert abs(row.cfpu / row.printed - 1) < 0.03, row
+        assert abs(row["cfpu"] / row["printed"] - 1) < 0.03, row
     assert all(each.reproduced for each in table_two.claims(rows))
 
 
 def test_table_two_can_fail():
     """Where one figure is 3 % off, or two protocols change places."""
     rows = printed()
-    off = [rows[0]._replace(away=0.031), *rows[1:]]
+    off = [dict(rows[0], away=0.031), *rows[1:]]
     assert [each.reproduced for each in table_two.claims(off)] == [False, True]
-    swapped = [row._replace(cfpu=row.cfpu * (1.2 if row.method == "lpa" else 1)) for row in rows]
+    swapped = [dict(row, cfpu=row["cfpu"] * (1.2 if row["method"] == "lpa" else 1)) for row in rows]
     assert [each.reproduced for each in table_two.claims(swapped)] == [True, False]
 
 
@@ -58,7 +59,7 @@ def test_table_two_tells_a_wrong_protocol(monkeypatch):
     monkeypatch.setattr(simulation, "Crowd", Forgetful)
     crowd = stream("sin")
     for run in comparison.runs(comparison.made("lpa", 1.0, 20, 2), [crowd] * 2, seed=(0,)):
-        away = run.reports / table_two.PRINTED[1.0, 20]["lpa"][0] - 1
+        away = run["cfpu"] / table_two.PRINTED[1.0, 20]["lpa"][0] - 1
         assert abs(away) > table_two.TOLERANCE
 
 
@@ -68,9 +69,9 @@ def test_orders_of_a_small_sweep(axis):
     ends = {"epsilon": (0.5, 2.5), "window": (10, 50)}[axis]
     run = {"epsilon": sweeps.by_epsilon, "window": sweeps.by_window}[axis]
     rows = run(ends, streams=("sin",), repetitions=4)
-    assert {row.method for row in rows} == set(NAMES)
-    assert {row.value for row in rows} == set(ends)
-    assert {row.floor for row in rows} == {FLOOR}
+    assert {row["method"] for row in rows} == set(NAMES)
+    assert {row["value"] for row in rows} == set(ends)
+    assert {row["floor"] for row in rows} == {FLOOR}
     found = statements({"epsilon": orders.of_epsilon, "window": orders.of_window}[axis](rows))
     sure = {
         "epsilon": (
@@ -88,7 +89,8 @@ def test_orders_of_a_small_sweep(axis):
     for statement in sure:
         assert found[statement].reproduced, statement
     turned = [
-        row._replace(mre=1 / row.mre, mre_error=0.0, mse=1 / row.mse, mse_error=0.0) for row in rows
+        dict(row, mre=1 / row["mre"], mre_error=0.0, mse=1 / row["mse"], mse_error=0.0)
+        for row in rows
     ]
     told = statements({"epsilon": orders.of_epsilon, "window": orders.of_window}[axis](turned))
     assert not any(told[statement].reproduced for statement in sure)
@@ -122,7 +124,7 @@ def test_relative_errors_have_a_floor():
 
 def test_events_are_told_better_by_division_of_the_population():
     rows = events.monitoring(("sin", "sin_fast"), repetitions=3)
-    found = {row.method: row for row in rows if row.stream == "sin"}
+    found = {row["method"]: row for row in rows if row["stream"] == "sin"}
     assert found["lpa"].threshold == pytest.approx(0.025 + 0.75 * 0.1, abs=1e-3)
     assert found["lpa"].auc > 0.9
     assert found["lba"].auc < 0.85

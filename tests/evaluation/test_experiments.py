@@ -1,4 +1,4 @@
-"""``ldp-kafka evaluate``: tables by name."""
+"""``ldp-kafka evaluate``: experiments by name."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ import pytest
 
 from ldp_kafka.cli import main
 from ldp_kafka.evaluation import data
+from ldp_kafka.evaluation.experiment import unsaid
+from ldp_kafka.evaluation.experiments import EXPERIMENTS
 from ldp_kafka.evaluation.ldp_ids import sweeps
-from ldp_kafka.evaluation.tables import TABLES
 from tests import needs
 
 
 def test_all_are_listed(capsys):
     assert main(["evaluate"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == [*TABLES, "coverage"]
+    assert names == [*EXPERIMENTS, "coverage"]
     assert main(["evaluate", "nothing"]) == 2
 
 
 @pytest.mark.parametrize("name", ["cgm", "sppa-monitoring"])
 def test_a_table_as_text_and_as_json(name, capsys, monkeypatch):
     """The same rows; those need no data sets."""
-    monkeypatch.setitem(TABLES, name, TABLES[name]._replace(make=cache(TABLES[name].make)))
-    assert main(["evaluate", name]) == 0
+    experiment = EXPERIMENTS[name]
+    monkeypatch.setitem(EXPERIMENTS, name, experiment._replace(rows=cache(experiment.rows)))
+    assert main(["evaluate", name, "--quick"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert main(["evaluate", name, "--json"]) == 0
+    assert main(["evaluate", name, "--quick", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert lines[0] == found["title"] == TABLES[name].title
+    assert lines[0] == found["title"] == EXPERIMENTS[name].title
     assert lines[1].split() == list(found["rows"][0])
-    assert len(lines) == 2 + len(found["rows"])
+    table = lines.index("") if "" in lines else len(lines)
+    assert table == 2 + len(found["rows"])
 
 
 # of each paper: its figures, and its tables as they are numbered
@@ -45,15 +48,16 @@ PRINTED = {
 }
 
 
-def test_titles_name_tables_and_figures_that_are_printed():
+def test_tables_and_figures_are_printed():
     named = 0
-    for table in TABLES.values():
-        paper, _, rest = table.title.partition(", ")
-        for what, numbers in re.findall(r"(?i)\b(table|figure)s? (\w+(?: and \w+)*)", rest):
-            figures, tables = PRINTED[paper]
+    for experiment in EXPERIMENTS.values():
+        for what, numbers in re.findall(
+            r"(table|figure)s? (\w+(?: and \w+)*)", experiment.shows, re.IGNORECASE
+        ):
+            figures, tables = PRINTED[experiment.paper]
             known = tables if what.lower() == "table" else [str(at + 1) for at in range(figures)]
             for number in numbers.split(" and "):
-                assert number in known, table.title
+                assert number in known, experiment.title
                 named += 1
     assert named >= 12
 
@@ -86,16 +90,16 @@ def test_claims_are_printed_below_the_rows(capsys):
     assert {line.split(" (")[0] for line in said} == {"reproduced", "not reproduced"}
 
 
-def test_what_has_no_quick_form_says_so(capsys):
-    assert main(["evaluate", "capp-blocks", "--quick"]) == 2
-    assert "ldp-ids-table-2" in capsys.readouterr().err
+def test_an_experiment_that_is_not_there_is_told(capsys):
+    assert main(["evaluate", "capp-blokcs", "--quick"]) == 2
+    assert "did you mean capp-blocks" in capsys.readouterr().err
 
 
-def test_every_table_of_a_protocol_or_of_delay_windows_has_a_quick_form():
-    for name, table in TABLES.items():
-        if name.startswith(("ldp-ids", "delay")):
-            assert table.quick is not None, name
-            assert table.claims is not None, name
+def test_every_experiment_takes_its_quick_parameters():
+    for name, experiment in EXPERIMENTS.items():
+        assert experiment.quick, name
+        if name.startswith(("ldp-ids", "delay", "sppa")):
+            assert experiment.claims is not unsaid, name
 
 
 def test_without_the_data_sets_it_says_what_to_set(capsys, monkeypatch, tmp_path):
