@@ -61,7 +61,7 @@ def rows(
     parameters : further ones, by name, for each method that takes them: its own, and the
         ``mechanism``. ``delay`` is ``window`` where it is not given, and ``horizon`` T
     repeats : runs with other noise, at least 2
-    seed : of the noise, which is other noise in each row
+    seed : of the noise; methods draw by contexts of their own, and so does one at two epsilons
 
     Returns
     -------
@@ -106,8 +106,8 @@ def rows(
 
     flat = {name: error(np.full(each.shape, (lo + hi) / 2), each) for name, each in truths.items()}
     table: list[Row] = []
-    for at, (name, epsilon, made) in enumerate(contest):
-        found = list(_estimates(made, values, window, repeats, seed + at * repeats))
+    for name, epsilon, made in contest:
+        found = list(_estimates(made, values, window, repeats, seed))
         for target in truths.keys() & found[0].keys():
             row: Row = {"target": target, "epsilon": epsilon, "level": _level(made), "method": name}
             row |= measured(rmse=[error(each[target], truths[target]) for each in found])

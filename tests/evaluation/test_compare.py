@@ -43,14 +43,16 @@ class EveryOther(lk.Method):
 def test_errors_are_those_of_a_hand(monkeypatch):
     """What was released last stands, in slots with a value; a silent slot is in no error."""
     monkeypatch.setitem(lk.METHODS, "every_other", EveryOther)
-    streams = [[2.0, 4.0, NAN, 8.0, 9.5, NAN, 1.0]]
-    found = rows(streams, ["every_other"], [1.0], window=2, domain=(0.0, 10.0))
+    streams = [[2.0, NAN, 6.0, 8.0, 9.5, 1.0]]
+    found = rows(streams, ["every_other"], [1.0], window=3, domain=(0.0, 10.0))
     of = by(found, "target", "method")
-    # estimates 3, 3, -, 3, 10 (10.5 clipped), -, 2; and of the windows 3, 3, 10
-    assert of[SLOTS, "every_other"]["rmse"] == pytest.approx(((1 + 1 + 25 + 0.25 + 1) / 5) ** 0.5)
-    assert of[WINDOWS, "every_other"]["rmse"] == pytest.approx(((0 + 25 + 0.25) / 3) ** 0.5)
-    assert of[SLOTS, "constant"]["rmse"] == pytest.approx(((9 + 1 + 9 + 20.25 + 16) / 5) ** 0.5)
-    assert of[WINDOWS, "constant"]["rmse"] == pytest.approx(((4 + 9 + 20.25) / 3) ** 0.5)
+    # standing are 3, -, 7, 7, 10.5 (clipped: 10), 10.5
+    slots, windows = (1 + 1 + 1 + 0.25 + 81) / 5, (1 + (28 / 3 - 18.5 / 3) ** 2) / 2
+    assert of[SLOTS, "every_other"]["rmse"] == pytest.approx(slots**0.5)
+    assert of[WINDOWS, "every_other"]["rmse"] == pytest.approx(windows**0.5)
+    slots, windows = (9 + 1 + 9 + 20.25 + 16) / 5, (1 + (18.5 / 3 - 5) ** 2) / 2
+    assert of[SLOTS, "constant"]["rmse"] == pytest.approx(slots**0.5)
+    assert of[WINDOWS, "constant"]["rmse"] == pytest.approx(windows**0.5)
     row = of[SLOTS, "every_other"]
     assert row["ratio"] == row["rmse"] / of[SLOTS, "constant"]["rmse"]
     assert row["level"] == "w-event"
@@ -181,6 +183,8 @@ def test_each_row_of_a_user_is_its_next_slot():
     assert found == pytest.approx(np.array([[1.0, NAN, 5.0], [2.0, NAN, NAN]]), nan_ok=True)
     alone = streams_of({"value": [1, 2, 3, 4, 5]})
     assert alone.tolist() == [[1, 2, 3, 4, 5]]
+    many = {"user": np.arange(999) % 3, "value": np.arange(999)}
+    assert streams_of(many).tolist() == np.arange(999).reshape(-1, 3).T.tolist()
     assert streams_of({"value": [1, 2, 3, 4, 5]}, users=2).tolist() == [[1, 2], [3, 4]]
 
 
@@ -230,7 +234,16 @@ def table():
 
 
 COLUMNS = ["--user-column", "meter", "--value-column", "kwh", "--time-column", "ts", "--slot", "1h"]
-ASKED = ["--methods", "sw_direct,lpu,naive", "--epsilon", "2,80", "--window", "4", "--delay", "2"]
+ASKED = [
+    "--methods",
+    "sw_direct,lpu,segment_mean",
+    "--epsilon",
+    "2,80",
+    "--window",
+    "4",
+    "--delay",
+    "2",
+]
 
 
 def test_the_command_on_csv_and_parquet(table, tmp_path, capsys):
@@ -246,7 +259,7 @@ def test_the_command_on_csv_and_parquet(table, tmp_path, capsys):
     assert (told[0]["users"], told[0]["slots"]) == (20, 20)
     names = {"user": "meter", "value": "kwh", "time": "ts", "slot": "1h"}
     found = lk.compare(
-        *(table, ["sw_direct", "lpu", "naive"], [2, 80]),
+        *(table, ["sw_direct", "lpu", "segment_mean"], [2, 80]),
         **{"window": 4, "domain": (0, 10), "parameters": {"delay": 2}, "repeats": 3, **names},
     )
     assert told[0]["rows"] == found
@@ -266,7 +279,7 @@ def test_the_command_says_and_draws_it(table, tmp_path, capsys):
     assert blocks[0].splitlines()[1].split() == [
         *("epsilon", "level", "method", "rmse", "rmse_error", "ratio")
     ]
-    assert f"{SLOTS}, event, epsilon 80: take naive, RMSE " in blocks[3]
+    assert f"{SLOTS}, event, epsilon 80: take segment_mean, RMSE " in blocks[3]
     assert "values lie outside of the domain" in err
     assert "rows lack a user, a value or a time" in err
 
