@@ -96,9 +96,8 @@ def compare(
     looked at.
     """
     from ldp_kafka.evaluation import plots
-    from ldp_kafka.evaluation.compare import panels, rows, verdicts
-    from ldp_kafka.evaluation.experiment import values_of, where
-    from ldp_kafka.evaluation.experiments import as_plain, text
+    from ldp_kafka.evaluation.compare import lines, panels, rows, verdicts
+    from ldp_kafka.evaluation.experiments import as_plain
     from ldp_kafka.runtime.compare import streams_of
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.replay.files import read_sheet
@@ -128,17 +127,11 @@ def compare(
     title = f"{file.name}: {len(streams):,} users, {streams.shape[1]:,} slots"
     with waiting(title):
         found = rows(streams, names, domain=domain, parameters=further, **how)
-    said = verdicts(found)
     if plot is not None:
         plots.draw(plot, title, panels(found))
     if json_:
         document = {"users": len(streams), "slots": streams.shape[1], "domain": domain, **how}
-        told = [each._asdict() for each in said]
+        told = [each._asdict() for each in verdicts(found)]
         print_json(document | {"rows": as_plain(found), "verdicts": told})
         return
-    for target in values_of(found, "target"):
-        part = [{**row} for row in where(found, target=target)]
-        for row in part:
-            del row["target"]
-        click.echo("\n".join([target, *text(as_plain(part)), ""]))
-    click.echo("\n".join(each.said for each in said))
+    click.echo("\n".join(lines(found)))

@@ -17,6 +17,7 @@ from ldp_kafka.accounting.words import at_most, did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation.claims import below
 from ldp_kafka.evaluation.experiment import Row, Rows, drawn, measured, values_of, where
+from ldp_kafka.evaluation.experiments import as_plain, text
 from ldp_kafka.mechanisms.base import check_domain
 from ldp_kafka.methods import SENT, Method
 from ldp_kafka.methods.contract import check_slots
@@ -27,7 +28,17 @@ from ldp_kafka.named import method, protocol
 from ldp_kafka.plugins import find
 from ldp_kafka.randomness import Randomness, seeded
 
-__all__ = ["CONSTANT", "CROWD", "SLOTS", "WINDOWS", "Verdict", "panels", "rows", "verdicts"]
+__all__ = [
+    "CONSTANT",
+    "CROWD",
+    "SLOTS",
+    "WINDOWS",
+    "Verdict",
+    "lines",
+    "panels",
+    "rows",
+    "verdicts",
+]
 
 SLOTS, WINDOWS = "one user's slots", "one user's window means"
 CROWD = "the crowd's mean of a slot"
@@ -271,10 +282,12 @@ def _below(row: Row, other: Row) -> bool:
 
 def _taken(best: Row, following: Rows, flat: Row) -> str:
     """How much better it is."""
-    than = [other for other in (*following, flat) if _below(best, other)]
-    less = (f"{100 * (1 - best['rmse'] / row['rmse']):.0f} % below {row['method']}" for row in than)
-    alike = [f"not told apart from {row['method']}" for row in following if row not in than]
-    return f"take {best['method']}, RMSE {best['rmse']:.4g}: {', '.join([*less, *alike])}"
+    said = []
+    for row in (*following, flat):
+        name = "the constant" if row is flat else row["method"]
+        less = f"{100 * (1 - best['rmse'] / row['rmse']):.0f} % below {name}"
+        said.append(less if _below(best, row) else f"not told apart from {name}")
+    return f"take {best['method']}, RMSE {best['rmse']:.4g}: {', '.join(said)}"
 
 
 def _left(best: Row, flat: Row, part: Rows) -> str:
@@ -288,6 +301,17 @@ def _left(best: Row, flat: Row, part: Rows) -> str:
         return said
     first = min(enough, key=lambda row: (row["epsilon"], row["rmse"]))
     return f"{said}; at epsilon {at_most(first['epsilon'])} {first['method']} is better"
+
+
+def lines(found: Rows) -> list[str]:
+    """The `rows` as a table for each target, and their `verdicts` below them."""
+    made: list[str] = []
+    for target in values_of(found, "target"):
+        part = as_plain(where(found, target=target))
+        for row in part:
+            del row["target"]
+        made += [target, *text(part), ""]
+    return [*made, *(each.said for each in verdicts(found))]
 
 
 panels = drawn("epsilon", "rmse", "RMSE", each=("target",), lines=("method", "level"))

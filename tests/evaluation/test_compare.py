@@ -145,9 +145,9 @@ def test_a_verdict_is_given_in_both_directions():
     nothing = "nothing is clearly better than the constant, RMSE 1; nearest is b, RMSE 0.99"
     assert said == [
         f"w-event, epsilon 1: {nothing}; at epsilon 2 b is better",
-        "w-event, epsilon 2: take b, RMSE 0.4: 50 % below a, 60 % below constant",
-        "event, epsilon 2: take c, RMSE 0.1: 90 % below constant",
-        "w-event, epsilon 4: take b, RMSE 0.3: 70 % below constant, not told apart from a",
+        "w-event, epsilon 2: take b, RMSE 0.4: 50 % below a, 60 % below the constant",
+        "event, epsilon 2: take c, RMSE 0.1: 90 % below the constant",
+        "w-event, epsilon 4: take b, RMSE 0.3: not told apart from a, 70 % below the constant",
     ]
 
 
