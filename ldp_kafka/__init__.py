@@ -79,6 +79,7 @@ __all__ = [
     "__version__",
     "audit",
     "choose_delay",
+    "compare",
     "decode",
     "encode",
     "errors",
@@ -229,6 +230,62 @@ def run(
     return over_frame(
         topology, frame, user=user, value=value, time=time, key=key, deployment=deployment
     )
+
+
+def compare(
+    frame: Any,
+    methods: Sequence[str],
+    epsilons: Sequence[float],
+    *,
+    window: int,
+    domain: tuple[float, float],
+    user: str = "user",
+    value: str = "value",
+    time: str = "time",
+    slot: str | None = None,
+    users: int | None = None,
+    **how: Any,
+) -> list[dict[str, Any]]:
+    """How far off methods would be on one's own values, beside a constant that needs no report:
+    `ldp_kafka.evaluation.compare.rows` of a table, whose `verdicts` say which method to take. It
+    looks at the values, and so does whoever chooses by it: it is for values that may be looked at.
+    Needs the extra ``kafka``.
+
+    Parameters
+    ----------
+    frame : one value a row: a data frame of pandas or polars, a `pyarrow.Table`, or a dict of
+        columns. A row without a value, or a slot without a row, is a slot in which a user is silent
+    methods : names of methods and protocols
+    epsilons : of each window, or of whatever a method's guarantee is of
+    window : slots of the privacy window
+    domain : (lo, hi), the public range of a value: never taken from the values, since it would
+        tell the least and the greatest of them
+    user, value, time : names of the columns. Where there is no column ``user``, all rows are one
+        user's
+    slot : a duration, such as ``1h``: times say which slot a row is of, and the first row of a
+        user's slot counts. Default: each row of a user is its next slot, and no times are needed
+    users : cut the one series into the streams of so many users, a consecutive piece each
+    how : ``parameters``, ``repeats`` and ``seed`` as `ldp_kafka.evaluation.compare.rows` has them
+
+    Raises
+    ------
+    errors.ConfigurationError : the frame is no table, lacks a column, or a row of it cannot be
+        read; or see `ldp_kafka.evaluation.compare.rows`
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> from ldp_kafka.evaluation.compare import verdicts
+    >>> values = {"value": [0.9, 0.8, 0.9, 1.0] * 25}
+    >>> rows = lk.compare(values, ["naive"], [0.1, 10], window=1, domain=(0, 1))
+    >>> [(found.epsilon, found.take) for found in verdicts(rows)]
+    [(0.1, None), (10, 'naive')]
+    """
+    from ldp_kafka.evaluation.compare import rows
+    from ldp_kafka.runtime.compare import streams_of
+
+    streams = streams_of(frame, user, value, time, slot=slot, users=users)
+    return rows(streams, methods, epsilons, window=window, domain=domain, **how)
 
 
 if not TYPE_CHECKING:  # to a type checker it would say that there is every name

@@ -197,7 +197,7 @@ def test_only_what_is_built_is_listed():
     assert list(cli.commands) == [
         *("demo", "run", "validate", "plan", "topics", "helm-values", "replay", "status"),
         *("releases", "key", "device", "broker", "state", "prove-once", "audit", "check", "schema"),
-        *("mechanisms", "evaluate"),
+        *("mechanisms", "evaluate", "compare"),
     ]
 
 

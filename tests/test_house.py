@@ -54,6 +54,7 @@ brokers
 kafka
 worker tools device replay releases sample
 demo frame status coverage
+compare
 """
 RANK, RUNTIME_RANK = (
     {room: rank for rank, rooms in enumerate(text.strip().split("\n")) for room in rooms.split()}

@@ -10,6 +10,7 @@ import click
 
 from ldp_kafka.cli.audit import audit
 from ldp_kafka.cli.check import check
+from ldp_kafka.cli.compare import compare
 from ldp_kafka.cli.core_dumps import forbid_core_dumps
 from ldp_kafka.cli.device import device
 from ldp_kafka.cli.evaluate import evaluate
@@ -49,6 +50,7 @@ COMMANDS: dict[str, click.Command] = {
     "schema": schema,
     "mechanisms": mechanisms,
     "evaluate": evaluate,
+    "compare": compare,
 }
 """In the order in which they are needed."""
 

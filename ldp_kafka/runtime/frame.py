@@ -22,7 +22,7 @@ from ldp_kafka.runtime.replay.source import from_table
 from ldp_kafka.runtime.wire.codec import decode
 from ldp_kafka.topology import Topology, load
 
-__all__ = ["over_frame"]
+__all__ = ["as_table", "over_frame"]
 
 
 def over_frame(
@@ -46,7 +46,7 @@ def over_frame(
     if loaded.flow.raw is None:
         raise ConfigurationError(f"{loaded.name} has no raw topic: its devices report themselves")
     names = [_column(loaded, role, given) for role, given in _roles(user, value, time)]
-    source = from_table(loaded, _table(frame), *names)
+    source = from_table(loaded, as_table(frame), *names)
     noise = edge_randomness(loaded, os.urandom(KEY_BYTES) if key is None else key, deployment)
     # nothing comes after the table: ticks close its last slots, in a topic of someone else's too
     raw = as_log(loaded, messages(loaded, source, ticks=True))
@@ -69,8 +69,10 @@ def _column(topology: Topology, role: str, given: str | None) -> str:
     return str(path[0])
 
 
-def _table(frame: Any) -> Any:
-    """A data frame of pandas or polars, or whatever else gives Arrow, as a `pyarrow.Table`."""
+def as_table(frame: Any) -> Any:
+    """A data frame of pandas or polars, or whatever else gives Arrow, as a `pyarrow.Table`.
+    ConfigurationError for what is no table.
+    """
     try:
         return pa.table(frame)
     except (TypeError, ValueError, pa.ArrowException):

@@ -27,7 +27,7 @@ from ldp_kafka.runtime.replay.source import Source, from_slots, from_table, rece
 from ldp_kafka.runtime.wire.category_names import CategoryCodes
 from ldp_kafka.topology import Topology
 
-__all__ = ["PARQUET", "read_file", "read_slices"]
+__all__ = ["PARQUET", "Sheet", "read_file", "read_sheet", "read_slices"]
 
 PARQUET = (".parquet", ".pq")
 Tell = Callable[[str], None]
@@ -68,7 +68,7 @@ def read_file(
     """
     named = topology.privacy.category_names is not None
     numbers = () if named else (value,)
-    sheet = _sheet(
+    sheet = read_sheet(
         path, (user, value, when), numbers, (user, *((value,) if named else ())), delimiter, tell
     )
     return from_table(
@@ -114,7 +114,7 @@ def read_slices(
     """
     named = topology.privacy.category_names is not None
     texts, numbers = ((value,), ()) if named else ((), (value,))
-    table, place = _sheet(path, (value,), numbers, texts, delimiter, tell)
+    table, place = read_sheet(path, (value,), numbers, texts, delimiter, tell)
     if value not in table.column_names:
         raise ConfigurationError(no_column(topology, table, value=value))
     column = table.column(value)
@@ -156,7 +156,7 @@ def _codes(topology: Topology, names: NDArray[Any]) -> NDArray[np.int64]:
     return np.array([code(name) for name in names.tolist()], np.int64)
 
 
-def _sheet(
+def read_sheet(
     path: Path,
     wanted: Sequence[str],
     numbers: Sequence[str],
@@ -164,7 +164,17 @@ def _sheet(
     delimiter: str | None,
     tell: Tell | None,
 ) -> Sheet:
-    """A file of which these columns are wanted, or where it lacks one, all that it has."""
+    """A file of which these columns are wanted, or where it lacks one, all that it has.
+
+    Parameters
+    ----------
+    wanted, numbers, texts : all columns, and those of them that hold numbers, or ids and names
+    delimiter, tell : see `read_file`
+
+    Raises
+    ------
+    ConfigurationError : it cannot be read
+    """
     try:
         if path.suffix.lower() in PARQUET:
             return Sheet(parquet.read_table(path), lambda row: f"{path}: row {row + 1}")
