@@ -154,8 +154,8 @@ ipp_s | window: 8 | segment: 4, position: 1
 pegasus_local | window: 8 | block: 2, theta: 3.0
 sample_split | window: 8, dimension: 2, inner: app | dimension: 3, inner: capp, block: 4
 sampling | window: 8 | segment: 4, position: 1
-sppa | window: 8 | tau: 0.5
-swp | window: 8 | tau: 0.5
+sppa | window: 8 | tau: 0.5, dimension: 2
+swp | window: 8 | tau: 0.5, dimension: 2
 topl | window: 8 | first: 5
 """)
 ELSEWHERE = {
