@@ -54,10 +54,6 @@ class SlotMethod(Method):
     """
     ledger: BudgetLedger
     """What is asked before anything is drawn."""
-    newer: frozenset[str] = frozenset()
-    """Parameters that came after noise had been drawn without them: where one is not given, noise
-    is what it was.
-    """
 
     def __init__(
         self,
@@ -164,11 +160,7 @@ class SlotMethod(Method):
         return use_of(
             "method",
             self.name,
-            [
-                [name, value]
-                for name in sorted(type(self).parameters)
-                if (value := getattr(self, name)) or name not in self.newer
-            ],
+            [[name, value] for name, value in self.resolved.items()],
             [self.epsilon, self.window, self.calibration],
             [getattr(self, name, None) for name in ("domain", "categories", "dimension")],
             # one that is tried on arrays needs no more than epsilon, perturb and law

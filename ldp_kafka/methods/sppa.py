@@ -87,7 +87,6 @@ class SingleWindow(Timed):
         "tau": "slots: sampling periods within tau of each other are not told apart; default: 1",
         "dimension": f"coordinates of a value, 1..{MOST}; default: values are numbers",
     }
-    newer = frozenset({"dimension"})
     dimension: int = 0
 
     def __init__(
@@ -111,6 +110,16 @@ class SingleWindow(Timed):
             raise ConfigurationError(f"{self.name} takes a window of at most {WIDEST} slots")
         super()._shape(domain, categories, calibration)
         self.length, self.delay = self.window + 2, self.window
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Without a dimension where values are numbers: noise is bound to what it was before there
+        was such a parameter.
+        """
+        found = super().resolved
+        if not self.dimension:
+            del found["dimension"]
+        return found
 
     @property
     def coordinate(self) -> Method:
