@@ -547,6 +547,7 @@ def method(
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
     tau: float = 1.0,
+    dimension: int | None = None,
 ) -> methods.SamplingPeriod: ...
 @overload
 def method(
@@ -568,6 +569,7 @@ def method(
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
     tau: float = 1.0,
+    dimension: int | None = None,
 ) -> methods.SingleWindow: ...
 @overload
 def method(

@@ -355,6 +355,7 @@ CONSTRAINTS: dict[Any, Any] = {
     ("budget_split", "dimension"): Whole(1, 1024, (2,)),
     ("sample_split", "dimension"): Whole(1, 1024, (2,)),
     ("cgm_vector", "dimension"): Whole(1, 1024, (2,), tried=(1, 100)),
+    **{(name, "dimension"): Whole(1, 1024, (2,), optional=True) for name in ("sppa", "swp")},
     ("cgm_vector", "diameter"): Number(2.0**-500, 2.0**500, (1.0,), (1e-9, 1e9)),
     # of the clip range of capp
     "clip": Number(
