@@ -71,9 +71,6 @@ class BudgetSplit(Split):
             answers[allowed, at] = self._coordinate(state, paid, batch.slot, at)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
-    def published(self, step: Step) -> NDArray[Any]:
-        return np.where((step.status == SENT)[:, None], self.released(step.answers), np.nan)
-
     def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
         """The number of reports, and then the support of each coordinate."""
         del phase

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Z, check_number, check_vectors, check_whole
-from ldp_kafka.methods.base import FIXED, SENT, Step
+from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.chain import Aimed, Chain, check_bound
 from ldp_kafka.methods.spread import error_of_mean
@@ -164,9 +164,6 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
         """Within the ball: level 0 and 1 are opposite ends of it."""
         return np.asarray(super().constant(levels, slots) / self.dimension**0.5)
-
-    def published(self, step: Step) -> NDArray[Any]:
-        return np.where((step.status == SENT)[:, None], self.released(step.answers), np.nan)
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """The mean of the clipped vectors behind the reports; errors as of `CorrelatedGaussian`,

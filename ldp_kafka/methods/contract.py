@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Account, Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import as_array
+from ldp_kafka.mechanisms.base import as_array, check_vectors
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contexts import carried_on
 from ldp_kafka.methods.estimates import Estimates
@@ -66,11 +66,14 @@ class Method(Estimates, ABC):
         return self.values.outside(values)
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the
-        domain; or category numbers. TypeError where no numbers, ValueError where not finite or no
-        category; neither shows a value.
+        """Values (n,), or vectors (n, dimension), as the integers that the method works on:
+        clamped, in units of 2**-32 of the domain; or category numbers. TypeError where no numbers,
+        ValueError where not finite, no category, or of another dimension; neither shows a value.
         """
-        return self.values.bound(values)
+        if not self.dimension:
+            return self.values.bound(values)
+        exact = check_vectors(values, self.dimension)
+        return self.values.bound(exact.reshape(-1)).reshape(exact.shape)
 
     def state(self, users: NDArray[np.uint64] | None = None) -> State:
         """A fresh state, empty or with one row a digest of a user, or of a stream."""
@@ -161,7 +164,7 @@ class Method(Estimates, ABC):
             raise ValueError("a user's slots must increase")
         steps = [self.step(state, batch) for batch in taken.batches()]
         if any(step.slots is not None for step in steps):
-            whole = self._spread(steps, taken.first_slot, (len(rows), len(steps)))
+            whole = self._spread(steps, taken.first_slot, len(rows))
         else:
             out = [self.published(step) for step in steps]
             whole = (
@@ -174,20 +177,19 @@ class Method(Estimates, ABC):
             state.standing = whole[:, -1]
         return whole.reshape(taken.shape if self.dimension else taken.shape + whole.shape[2:])
 
-    def _spread(
-        self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]
-    ) -> NDArray[np.float64]:
-        """Releases (users, T) of steps whose reports tell their own slots; of two for one slot the
-        later stands.
+    def _spread(self, steps: Sequence[Step], first_slot: int, users: int) -> NDArray[np.float64]:
+        """Releases (users, T), or (users, T, dimension), of steps whose reports tell their own
+        slots; of two for one slot the later stands.
         """
-        whole = np.full(shape, np.nan)
+        one = self.blank(0).shape[1:]
+        whole = np.full((users, len(steps), *one), np.nan)
         for at, step in enumerate(steps):
             slots = (
                 np.full((len(step.status), 1), first_slot + at)
                 if step.slots is None
                 else step.slots
             )
-            answers = np.asarray(step.answers).reshape(slots.shape)
+            answers = np.asarray(step.answers).reshape((*slots.shape, *one))
             for k in range(slots.shape[1]):
                 sent = (step.status == SENT) & (slots[:, k] >= first_slot)
                 whole[sent, slots[sent, k] - first_slot] = self.released(answers[sent, k])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_vectors, check_whole
+from ldp_kafka.mechanisms.base import Estimate, check_whole
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.methods.base import SlotMethod
 from ldp_kafka.methods.batch import Batch
@@ -170,13 +170,6 @@ class Split(SlotMethod):
         lane, own = state.lane(at, self._own), batch._replace(values=batch.values[:, at])
         answers: NDArray[Any] = self.each.answer(lane, own, turn, at)
         return answers
-
-    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectors (n, dimension), each coordinate as `Method.bound` makes it. ValueError where not
-        finite, or of another shape.
-        """
-        exact = check_vectors(values, self.dimension)
-        return super().bound(exact.reshape(-1)).reshape(exact.shape)
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(self.each.released(answers))

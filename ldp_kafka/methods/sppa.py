@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from math import inf
 from typing import Any, ClassVar
@@ -11,14 +12,16 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import check_number
+from ldp_kafka.mechanisms.base import check_number, check_whole
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, kernel
 from ldp_kafka.methods.timed import Timed, on_grid
 
 __all__ = ["SamplingPeriod", "SingleWindow"]
 
+MOST = 1024  # coordinates: a report of all of them must fit into a message
 WIDEST = 254  # slots: a segment has two more, and the interpolant's table 2**10 integers for each
 
 
@@ -32,13 +35,15 @@ class SingleWindow(Timed):
     window : slots in the privacy window and reports of a segment, 1..254
     tau : length of the range of sampling periods that are not told apart, in slots, [1/1024, 2]; a
         multiple of 1/1024 is taken
+    dimension : coordinates of a value, 1..1024, each in the domain; default: values are numbers
 
     Notes
     -----
     SWP of SPPA (anonymous, WWW 2025), Algorithm 1: f is the trigonometric interpolant of
     d_0..d_{n-1}, n = window + 2, T' = T + Lap(tau / epsilon), and d'_i = f(i T') is published for i
-    = 1..n - 2, under the times i T. Here segments are n slots, one after the other, so 2 of each n
-    slots are never published. A segment that a user did not report all of is not published.
+    = 1..n - 2, under the times i T. All coordinates of a vector are resampled at one T'. Here
+    segments are n slots, one after the other, so 2 of each n slots are never published. A segment
+    that a user did not report all of is not published.
 
     What is hidden is the sampling period, and nothing else. The values are not: given them T' can
     be read off the reports, and the closer T' comes to T the more the reports are the values. A
@@ -47,14 +52,14 @@ class SingleWindow(Timed):
 
     Guarantee (``sound``). Neighbours have the same values in the same order; the device's true
     periods, secret numbers in [1 - tau/2, 1 + tau/2] slots, differ between them for values inside
-    one run of ``window`` slots. (1) A segment's reports are a function of its values and of T':
-    frequencies are those of one slot, 2 pi k / n, which is public, and T' is kept within [0, 2]
-    slots, also public. So by post-processing a segment loses what T' does: at most epsilon', the
-    mechanism's exact loss over that range. (2) A run of w slots meets at most floor((w + n - 2) /
-    stride) + 1 segments (their first slots are multiples of the stride in w + n - 1 consecutive
-    slots): with stride n that is 2, or 1 for w = 1. (3) Draws of other segments do not depend on
-    the change. So epsilon' = epsilon / segments. How often T' had to be kept within its range is
-    counted in the state, for the edge only.
+    one run of ``window`` slots. (1) A segment's reports, in all coordinates, are a function of its
+    values and of T': frequencies are those of one slot, 2 pi k / n, which is public, and T' is kept
+    within [0, 2] slots, also public. So by post-processing a segment loses what T' does: at most
+    epsilon', the mechanism's exact loss over that range. (2) A run of w slots meets at most
+    floor((w + n - 2) / stride) + 1 segments (their first slots are multiples of the stride in w + n
+    - 1 consecutive slots): with stride n that is 2, or 1 for w = 1. (3) Draws of other segments do
+    not depend on the change. So epsilon' = epsilon / segments. How often T' had to be kept within
+    its range is counted in the state, for the edge only.
 
     ``published`` spends epsilon a segment, divides by the true period, T' / T, as the paper's
     frequencies 2 pi k / (n T) do, does not limit T', and takes the real part of the sum as printed
@@ -79,10 +84,16 @@ class SingleWindow(Timed):
     name = "swp"
     default_mechanism = "laplace"
     parameters: ClassVar[dict[str, str]] = {
-        "tau": "slots: sampling periods within tau of each other are not told apart; default: 1"
+        "tau": "slots: sampling periods within tau of each other are not told apart; default: 1",
+        "dimension": f"coordinates of a value, 1..{MOST}; default: values are numbers",
     }
+    dimension: int = 0
 
-    def __init__(self, *, tau: float = 1.0, **parameters: Any) -> None:
+    def __init__(
+        self, *, tau: float = 1.0, dimension: int | None = None, **parameters: Any
+    ) -> None:
+        if dimension is not None:
+            self.dimension = check_whole(dimension, "dimension", 1, MOST)
         slots = check_number(tau, "tau")
         if not 1 / SLOT <= slots <= 2:
             raise ConfigurationError(
@@ -99,6 +110,23 @@ class SingleWindow(Timed):
             raise ConfigurationError(f"{self.name} takes a window of at most {WIDEST} slots")
         super()._shape(domain, categories, calibration)
         self.length, self.delay = self.window + 2, self.window
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Without a dimension where values are numbers: noise is bound to what it was before there
+        was such a parameter.
+        """
+        found = super().resolved
+        if not self.dimension:
+            del found["dimension"]
+        return found
+
+    @property
+    def coordinate(self) -> Method:
+        """The same of numbers: every coordinate is resampled as they are."""
+        twin = copy(self)
+        twin.dimension = 0
+        return twin
 
     @property
     def stride(self) -> int:
@@ -141,10 +169,18 @@ class SingleWindow(Timed):
     def fields(self) -> dict[str, Field]:
         return {
             **super().fields,
-            "values": Field("i8", self.length),
+            "values": Field("i8", self.length * max(self.dimension, 1)),
             "since": Field("i8", initial=NEVER),
             "limited": Field("i8"),
         }
+
+    def blank(self, n: int) -> NDArray[Any]:
+        return np.zeros((n, *self._one), np.int64)
+
+    @property
+    def _one(self) -> tuple[int, ...]:
+        """The shape of a value."""
+        return (self.dimension,) if self.dimension else ()
 
     @cached_property
     def _weights(self) -> NDArray[np.int64]:
@@ -165,29 +201,34 @@ class SingleWindow(Timed):
         whole = (since <= begin) & ends
         allowed = self.ledger.charge(state, rows, slot, whole * np.int32(self.spend))
         columns["since"][rows] = since
-        columns["values"][slot % self.length][rows] = values
+        self._samples(state)[slot % self.length][..., rows] = values.T
         status = np.where(allowed, np.where(whole, SENT, SILENT), REFUSED).astype(np.uint8)
         if not ends:
             return Step(self.blank(len(rows)), status)
-        answers, slots = (
-            np.zeros((len(rows), self.window)),
-            np.full((len(rows), self.window), NEVER, np.int64),
-        )
+        answers = np.zeros((len(rows), self.window, *self._one))
+        slots = np.full((len(rows), self.window), NEVER, np.int64)
         sent = np.flatnonzero(status == SENT)
         answers[sent] = self._resampled(state, batch.part(sent), begin)
         slots[sent] = begin + 1 + np.arange(self.window)
         return Step(answers, status, slots)
 
+    def _samples(self, state: State) -> NDArray[np.int64]:
+        """The values (length, ..., users) of the last slots: that of slot s at s % length."""
+        columns: NDArray[np.int64] = state.columns["values"]
+        return columns.reshape(self.length, *self._one, -1)
+
     def _resampled(self, state: State, batch: Batch, begin: int) -> NDArray[np.float64]:
-        """Reports (n, window) of the segment that began at ``begin`` and ends now."""
+        """Reports (n, window, ...) of the segment that began at ``begin`` and ends now."""
         rows, drawn = batch.rows, self._perturbed(state, batch, begin)
-        samples = state.columns["values"][:, rows][(begin + np.arange(self.length)) % self.length].T
+        order = (begin + np.arange(self.length)) % self.length
+        samples = self._samples(state)[..., rows][order].T  # (n, ..., length)
         place, steps = np.arange(self.length) * SLOT, self.length * SLOT
-        out = np.empty((len(rows), self.window))
+        out = np.empty((len(rows), self.window, *self._one))
         for i in range(1, self.window + 1):
             weights = self._weights[(i * drawn[:, None] - place) % steps]
+            weights = weights.reshape(len(rows), *[1] * (samples.ndim - 2), self.length)
             # below 2**32 * 2**24 * 8: the weights of one point sum to 5 at most in size
-            out[:, i - 1] = on_grid(((samples * weights).sum(1) + WEIGHT // 2) // WEIGHT)
+            out[:, i - 1] = on_grid(((samples * weights).sum(-1) + WEIGHT // 2) // WEIGHT)
         return out
 
     def _perturbed(self, state: State, batch: Batch, begin: int) -> NDArray[np.int64]:
@@ -204,7 +245,7 @@ class SingleWindow(Timed):
         return kept
 
     def tables(self) -> list[int]:
-        return [*super().tables(), self._tau, self.stride]
+        return [*super().tables(), self._tau, self.stride, *self._one]
 
 
 class SamplingPeriod(SingleWindow):

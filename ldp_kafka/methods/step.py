@@ -25,9 +25,9 @@ class Step(NamedTuple):
     status: NDArray[np.uint8]
     """(n,) SENT, SILENT or REFUSED."""
     slots: NDArray[np.int64] | None = None
-    """None: reports are of the slot that was stepped. Else (n, k), and so are the answers: k
-    reports a row that is SENT, each of a slot at most `Method.delay` back; NEVER where one is
-    missing.
+    """None: reports are of the slot that was stepped. Else (n, k), and answers are (n, k) or (n, k,
+    dimension): k reports a row that is SENT, each of a slot at most `Method.delay` back; NEVER
+    where one is missing.
     """
     phase: int = 0
     """Of the reports: what tells those of one user and slot apart, such as the coordinate of a

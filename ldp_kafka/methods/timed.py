@@ -87,10 +87,13 @@ class Timed(SlotMethod):
     @cached_property
     def reliability(self) -> float:
         """Squared correlation of a release with the value of its own slot where values do not
-        depend on each other, the least that a stream can have; by simulation with fixed words.
+        depend on each other, the least that a stream can have; by simulation with fixed words. Of
+        vectors that of a coordinate.
 
         In integers until the last division, so that every CPU finds the same.
         """
+        if self.dimension:
+            return float(self.coordinate.reliability)
         length = 4 * (self.window + self.delay + 2)
         users = -(-8192 // length)
         rows = np.arange(users)

@@ -131,8 +131,9 @@ class Numbers(Values):
         return np.asarray(lo + answers * (hi - lo))
 
     def gaps(self, released: NDArray[Any], sent: NDArray[np.bool_]) -> NDArray[Any]:
-        """NaN."""
-        return np.where(sent, released, np.nan)
+        """NaN, in each coordinate of a vector."""
+        there = sent.reshape(-1, *[1] * (released.ndim - 1))
+        return np.where(there, released, np.nan)
 
     def estimate(self, found: Estimate) -> Estimate:
         """A mean."""

@@ -22,8 +22,7 @@ from tests.broker.chaos.faults import JOIN, LONG, ONE_NODE, THREE_NODES
 from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
 from tests.broker.chaos.run import Round, play, schedule, seed
 from tests.broker.passed import note, passed
-from tests.broker.test_methods import ASKED, CURATED, EDGES, WINDOWS
-from tests.runtime.test_methods import STREAMS
+from tests.broker.test_methods import ASKED, CURATED, EDGES, NAMES, WINDOWS
 
 # see `Questions.group`
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
@@ -38,7 +37,7 @@ def dealt(number: int, hands: int) -> list[list[str]]:
     """
     rnd = random.Random(number)
     asked = list(ASKED)
-    methods, asking, windows = list(STREAMS), asked[:hands], [*CURATED]
+    methods, asking, windows = list(NAMES), asked[:hands], [*CURATED]
     rnd.shuffle(methods)
     rnd.shuffle(asking)
     rnd.shuffle(windows)

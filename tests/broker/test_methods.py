@@ -13,7 +13,7 @@ from ldp_kafka.methods.runnable import runnable
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from tests.broker.flow import Flow
-from tests.runtime.test_methods import OWN, STREAMS, W_EVENT, shape_of, streams_of
+from tests.runtime.test_methods import OWN, STREAMS, VARIANTS, W_EVENT, shape_of, streams_of
 
 TEXT = """
 topology: {name}
@@ -66,11 +66,12 @@ BASELINES = {
 """More of both, in the long run."""
 WINDOWS = {**CURATED, **EDGES, **BASELINES}
 SHAPES = {"categorical": "categories: 3", "numeric": "domain: [10, 30]"}
-GROUPS = [STREAMS[at : at + TOGETHER] for at in range(0, len(STREAMS), TOGETHER)]
+NAMES = [*STREAMS, *VARIANTS]
+GROUPS = [NAMES[at : at + TOGETHER] for at in range(0, len(NAMES), TOGETHER)]
 
 
 def flow_of(boot, tmp_path, prefix, name, **more):
-    """Of a method, or of one of `ASKED` or `WINDOWS`."""
+    """Of a method, or of one of `VARIANTS`, `ASKED` or `WINDOWS`."""
     if name in WINDOWS:
         method, setting, per_slot = WINDOWS[name]
         at_edge = name.endswith("-edge")
@@ -86,7 +87,8 @@ def flow_of(boot, tmp_path, prefix, name, **more):
             budget="epsilon: 4.0",
             **more,
         )
-    method, kind = ASKED.get(name, (name, None))
+    method, budget = VARIANTS.get(name, (name, OWN.get(name, W_EVENT)))
+    method, kind = ASKED.get(name, (method, None))
     of_kind = runnable(method, kind) if kind else METHODS[method]
     return Flow(
         boot,
@@ -97,7 +99,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
         # a coordinator decides by the one that it releases
         statistics=", ".join(of_kind.statistics[: 1 if kind else None]),
         text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {HELD.get(name, 'first')}"),
-        budget=OWN.get(method, W_EVENT),
+        budget=budget,
         **more,
     )
 

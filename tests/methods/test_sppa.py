@@ -128,6 +128,24 @@ def test_at_another_period_the_interpolant_is_resampled():
     np.testing.assert_allclose(got[1:-1], np.clip(want, 0, 1)[1:-1], atol=2.0**-19)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_coordinates_of_a_vector_are_resampled_as_numbers_are(kind):
+    """At one period: each coordinate is published as it would be by itself."""
+
+    def made(dimension):
+        how = {"epsilon": 1.0, "window": 5, "domain": (0.0, 1.0), "dimension": dimension}
+        return kind(mechanism=lambda *_: _Still(0.75), **how)
+
+    streams = np.random.default_rng(3).random((4, 30, 3))
+    whole = made(3).release(streams, seeded(1))
+    assert whole.shape == streams.shape
+    for at in range(3):
+        alone = made(None).release(streams[:, :, at], seeded(1))
+        np.testing.assert_array_equal(whole[:, :, at], alone)
+    assert np.isfinite(whole).any()
+    assert made(3).reliability == made(None).reliability
+
+
 def test_a_gap_leaves_its_segments_unpublished():
     """A user that misses a slot publishes nothing of the segments that hold it, and everything of
     the others.
@@ -177,13 +195,15 @@ def stretched(kind, run, period):
     return Stretched
 
 
-def worst(kind, window, segments=5, mechanism=narrow, **parameters):
+def worst(kind, window, segments=5, mechanism=narrow, draws=None, **parameters):
     """Largest exact loss between two true periods, the ends of the public range, in any run of
     ``window`` slots; and the most segments that such a run meets.
     """
     method = tiny(kind, window, mechanism, **parameters)
     length = method.stride * (segments - 1) + method.length
     stream = 0.5 + 0.3 * np.sin(np.arange(length) ** 1.3) + 0.01 * np.arange(length) / length
+    if method.dimension:
+        stream = np.stack([stream] * method.dimension, axis=1)
     most, met = 0.0, 0
     for first in range(length - window + 1):
         run = range(first, first + window)
@@ -192,7 +212,7 @@ def worst(kind, window, segments=5, mechanism=narrow, **parameters):
             most,
             loss(
                 *(
-                    exact_law(tiny(end, window, mechanism, **parameters), stream, segments)
+                    exact_law(tiny(end, window, mechanism, **parameters), stream, draws or segments)
                     for end in ends
                 )
             ),
@@ -209,12 +229,13 @@ def worst(kind, window, segments=5, mechanism=narrow, **parameters):
 
 @pytest.mark.parametrize("mechanism", [narrow, wide])
 @pytest.mark.parametrize("kind", KINDS)
+@cases("dimension", [None, 2])
 @cases("window", WINDOWS)
-def test_sound_loss_is_epsilon_to_the_last_micro(kind, window, mechanism):
+def test_sound_loss_is_epsilon_to_the_last_micro(kind, window, mechanism, dimension):
     """The periods of one run of slots, anywhere in their range: what is published is at most
-    e^epsilon times likelier, and that is reached.
+    e^epsilon times likelier, and that is reached; for vectors as for numbers.
     """
-    most, met = worst(kind, window, mechanism=mechanism)
+    most, met = worst(kind, window, mechanism=mechanism, dimension=dimension)
     assert met == tiny(kind, window).guarantee.influence
     assert 1 - 4e-6 <= most <= 1 + 1e-9
 
@@ -326,6 +347,11 @@ def test_other_parameters_are_guarded():
         lk.method("sppa", epsilon=1.0, window=2, domain=(0.0, 1.0), tau=True)
     with pytest.raises(lk.ConfigurationError, match="window"):
         lk.method("sppa", epsilon=1.0, window=255, domain=(0.0, 1.0))
+    for bad in (0, 1025):
+        with pytest.raises(lk.ConfigurationError, match="dimension"):
+            lk.method("sppa", epsilon=1.0, window=2, domain=(0.0, 1.0), dimension=bad)
+    with pytest.raises(TypeError, match="dimension"):
+        lk.method("sppa", epsilon=1.0, window=2, domain=(0.0, 1.0), dimension=True)
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -335,6 +361,13 @@ def test_other_parameters_are_guarded():
 def test_contract(check, kind, window, calibration):
     """One check on one specimen."""
     CHECKS[check](trial_of(kind, window, calibration=calibration))
+
+
+@pytest.mark.parametrize("check", sorted(CHECKS.keys() - {"one_context_one_input"}))
+@cases("kind", KINDS)
+def test_contract_of_vectors(check, kind):
+    """But for what deals out all outcomes of numbers: the exact loss above is of vectors too."""
+    CHECKS[check](trial_of(kind, 2, dimension=2))
 
 
 # --- broken twins
@@ -359,6 +392,21 @@ class PublishesThePeriodAsItIs(SamplingPeriod):
     def draw(self, state, batch, inputs, bound, phase=0):
         super().draw(state, batch, inputs, bound, phase)
         return inputs
+
+
+class DrawsForEachCoordinate(SamplingPeriod):
+    at = 0
+
+    def draw(self, state, batch, inputs, bound, phase=0):
+        return super().draw(state, batch, inputs, bound, self.at)
+
+    def _resampled(self, state, batch, begin):
+        out = super()._resampled(state, batch, begin)
+        for at in range(1, self.dimension):
+            self.at = at
+            out[..., at] = super()._resampled(state, batch, begin)[..., at]
+        self.at = 0
+        return out
 
 
 class OneDrawForAllSegments(SamplingPeriod):
@@ -415,6 +463,12 @@ def test_twin_that_loses_more_is_found(kind):
     """The exact loss of a period says it."""
     with pytest.raises(CheckFailure, match="exact loss"):
         within(worst(kind, 2)[0], 1.0)
+
+
+def test_a_draw_for_each_coordinate_is_found():
+    """It loses epsilon a coordinate."""
+    with pytest.raises(CheckFailure, match="exact loss"):
+        within(worst(DrawsForEachCoordinate, 2, segments=3, draws=6, dimension=2)[0], 1.0)
 
 
 @cases("kind", FAIL)

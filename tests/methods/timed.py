@@ -40,7 +40,7 @@ def exact_law(method, stream, draws, outputs=3):
     """
     digits = np.array(list(product(range(outputs), repeat=draws)), np.intp)
     deal = Deal(digits)
-    published = method.release(np.repeat(np.atleast_2d(stream), len(digits), axis=0), deal)
+    published = method.release(np.repeat(np.asarray(stream)[None], len(digits), axis=0), deal)
     # digits that were never dealt: repeats of one outcome
     real = ~((np.arange(draws) >= deal.taken[:, None]) & (digits != 0)).any(1)
     law = defaultdict(float)
@@ -70,14 +70,15 @@ def released(method, streams, ids, *, order=None, first_slot=3, present=None):
             state, Batch(rows, first_slot + t, method.bound(streams[rows, t]), source)
         )
         slots = np.full((len(rows), 1), first_slot + t) if step.slots is None else step.slots
-        values = method.released(np.asarray(step.answers).reshape(slots.shape))
+        shape = (*slots.shape, *method.blank(0).shape[1:])
+        values = method.released(np.asarray(step.answers).reshape(shape))
         for i, k in zip(*np.nonzero((step.status == SENT)[:, None] & (slots >= 0)), strict=True):
             require(
                 first_slot + t - method.delay <= slots[i, k] <= first_slot + t,
                 "a report is of a slot within the delay, and of none to come",
             )
             require((ids[rows[i]], slots[i, k]) not in found, "a slot is published once")
-            found[ids[rows[i]], int(slots[i, k])] = values[i, k]
+            found[ids[rows[i]], int(slots[i, k])] = values[i, k].tolist()
     return found
 
 
@@ -88,8 +89,9 @@ def release_is_step(trial):
     whole = method.release(streams, keyed(KEY), users=ids, first_slot=3)
     require(np.isfinite(whole).sum() >= 6 * 8, "something must be published")
     want = {
-        (ids[i], 3 + int(t)): whole[i, t]
-        for i, t in zip(*np.nonzero(~np.isnan(whole)), strict=True)
+        (ids[i], 3 + t): whole[i, t].tolist()
+        for i, t in np.ndindex(whole.shape[:2])
+        if not np.isnan(whole[i, t]).any()
     }
     alone = {}
     for i, user in enumerate(ids):
@@ -109,7 +111,7 @@ def users_are_apart(trial):
     for i, user in enumerate(ids):
         other = np.roll(streams, 1, axis=1)
         other[i] = streams[i]
-        present = np.random.default_rng(i).random(streams.shape) < 0.7
+        present = np.random.default_rng(i).random(streams.shape[:2]) < 0.7
         present[i] = True
         for found in (
             released(method, other, ids),
@@ -158,7 +160,8 @@ def noise_is_keyed(trial):
     others, and so does the same stretch of values later on.
     """
     method = trial.real()
-    streams = np.tile(trial.streams(64, 3 * getattr(method, "stride", method.delay + 1)), 6)
+    part = trial.streams(64, 3 * getattr(method, "stride", method.delay + 1))
+    streams = np.concatenate([part] * 6, axis=1)
     ids, length = [f"user-{i}" for i in range(len(streams))], streams.shape[1]
 
     def release(values=streams, key=KEY, users=ids, first_slot=0):
@@ -178,11 +181,12 @@ def noise_is_keyed(trial):
         not np.array_equal(base, release(users=[f"other-{user}" for user in ids]), equal_nan=True),
         "another user must get other noise",
     )
+    alike = release(np.repeat(streams[:1], 64, axis=0))
     require(
-        not np.array_equal(base, release(np.tile(streams[:1], (64, 1)))[[0] * 64], equal_nan=True),
+        not np.array_equal(alike, alike[[0] * 64], equal_nan=True),
         "each user must get noise of its own",
     )
-    turns = base.reshape(len(ids), 6, length // 6)[:, 1:-1]
+    turns = base.reshape(len(ids), 6, length // 6, *base.shape[2:])[:, 1:-1]
     require(
         (turns[:, 1:] != turns[:, :-1])[~np.isnan(turns[:, 1:] + turns[:, :-1])].mean() > 0.05,
         "the same values in other slots must get other noise",

@@ -45,6 +45,9 @@ OWN = {
     "topl": f"{W_EVENT}, first: 6",
 }
 
+VARIANTS = {"sppa-vectors": ("sppa", f"{W_EVENT}, dimension: 3")}
+"""Methods in another form, by a name of ours."""
+
 
 def shape_of(method):
     """What the values of a method are."""
@@ -59,15 +62,16 @@ def shape_of(method):
 
 
 @cache
-def topology_of(method, **changed):
+def topology_of(name, **changed):
+    method, budget = VARIANTS.get(name, (name, OWN.get(name, W_EVENT)))
     kind = METHODS[method]
     return loads(
         TEXT.format(
             **{
-                "name": f"t-{method}",
+                "name": f"t-{name}",
                 "method": method,
                 "shape": shape_of(method),
-                "budget": OWN.get(method, W_EVENT),
+                "budget": budget,
                 "statistics": ", ".join(kind.statistics),
                 "shrinkage": "false",
             }
@@ -112,7 +116,7 @@ def played(method, together=1):
     )
 
 
-@pytest.mark.parametrize("method", STREAMS)
+@pytest.mark.parametrize("method", [*STREAMS, *VARIANTS])
 def test_a_topology_releases_what_the_method_says(method):
     topology = topology_of(method)
     randomness = edge_randomness(topology, bytes(range(32)), "here")
