@@ -39,7 +39,8 @@ BUFFER = 8  # batches of a partition that wait for their agent
 FIRST = 64  # messages of the first poll: nobody knows how large they are
 AT_ONCE = 2**21  # bytes of each later poll, about
 POLL = 0.1  # seconds that a poll waits for its first message, and an order for its turn
-GATHER = 0.01  # seconds that a poll waits for more messages behind its first
+GATHER = 0.01  # seconds that a poll waits for more messages behind its first, where many come
+MANY = 4  # messages of one poll: where fewer come, a batch is not worth waiting for
 FULL = 0.5  # seconds that all partitions wait for one that is full; then that one is paused
 _RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
@@ -64,7 +65,7 @@ class Poller:
         self._waiting: Counter[TP] = Counter()
         """Batches that wait for their agent."""
         self._paused: frozenset[TP] = frozenset()
-        self._most = FIRST
+        self._most, self._many = FIRST, False
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="consumer")
 
@@ -205,8 +206,9 @@ class Poller:
         found = client.consume(1, POLL)
         generation = self._consumer.generation
         if found and self._most > 1:
-            more = client.consume(self._most - 1, GATHER)
+            more = client.consume(self._most - 1, GATHER if self._many else 0)
             found = more if self._consumer.generation != generation else found + more
+            self._many = len(found) >= MANY
         if any(map(kafka.Message.error, found)):
             for each in found:
                 if (error := each.error()) is not None:

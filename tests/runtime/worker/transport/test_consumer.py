@@ -209,6 +209,16 @@ class Failed:
         self.partition, self.error = partition, of and of().args[0]
 
 
+async def a_lone_message_is_not_held_back(world):
+    """Where few come, each is handed over at once; where many come, more are waited for."""
+    await world.play(world.client.gives(P0))
+    first = len(world.client.waits)
+    await world.play([message(0)], [], [message(1)], [message(2), message(3), message(4)])
+    await world.play([message(5)], [], [message(6)], [])
+    await world.until(lambda: len(world.client.waits) >= first + 4)
+    assert world.client.waits[first : first + 4] == [0, 0, polling.GATHER, 0]
+
+
 async def a_poll_is_bounded_by_bytes(world):
     """By the mean size of what came last: large messages wait at the broker."""
     await world.play(world.client.gives(P0))
@@ -357,6 +367,10 @@ class CommitsOnce(Poller):
         pass
 
 
+class HoldsBack(Poller):
+    _many = property(lambda _: True, lambda *_: None)
+
+
 class AsksForMany(Poller):
     _most = property(lambda _: FIRST, lambda *_: None)
 
@@ -391,6 +405,7 @@ CHECKS = {
     nothing_is_committed_of_lost_partitions: CommitsLost,
     all_is_committed_before_it_leaves: LeavesFirst,
     a_commit_that_fails_is_tried_again: CommitsOnce,
+    a_lone_message_is_not_held_back: HoldsBack,
     a_poll_is_bounded_by_bytes: AsksForMany,
     a_client_that_is_cut_off_is_replaced: NeverReplaces,
     a_client_is_not_replaced_in_an_outage: AsksNobodyElse,

@@ -55,6 +55,8 @@ class Client:
         """What a commit gives that waits."""
         self.polls: list[int] = []
         """How many messages each poll asked for."""
+        self.waits: list[float] = []
+        """How long each poll waits for more than its first message."""
         self.threads: set[int] = set()
         """Who has called."""
         self.inside = 0
@@ -87,6 +89,8 @@ class Client:
     def consume(self, count, timeout):
         self.threads.add(threading.get_ident())
         self.polls.append(count)
+        if count > 1:
+            self.waits.append(timeout)
         if (error := self.raises.pop("consume", None)) is not None:
             raise error
         if not self.script:
