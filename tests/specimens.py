@@ -161,6 +161,8 @@ can reach.
 """
 
 SLIDING, POINT = {"setting": "sliding"}, {"noise": "point"}
+EVERY = {"smooth": False, "truncation": {"interval": 1, "thresholds": 2}}
+OFTEN = {"smooth": False, "truncation": {"interval": 2, "thresholds": 3}}
 GROUPS = [
     ({"delay": 2, "theta": 0.7}, {}),
     ({"delay": 3, "theta": 0.4, "epsilon": 20.0, **SLIDING}, {}),
@@ -186,6 +188,7 @@ DELAY_METHODS = {
         ({"delay": 5, "contribution": 0.25}, {"alphabet": (0.0, 0.25, 0.5)}),
         ({"delay": 1, "buckets": 1}, {}),
         ({"delay": 2, "buckets": 2, "window": 3, **SLIDING}, {"length": 4}),
+        ({"delay": 2, "buckets": 2, **EVERY}, {"length": 4}),
     ],
     "comp_order": [
         ({"delay": 3}, ENDS),
@@ -194,8 +197,12 @@ DELAY_METHODS = {
         ({"delay": 3, "smooth": True, **WIDE, **SLIDING}, ENDS),
         ({"delay": 1}, ENDS),
         ({"delay": 2, "window": 2, **SLIDING}, {"length": 4}),
+        ({"delay": 2, **EVERY}, {"length": 5}),
     ],
-    "contin_group": [*GROUPS, ({"delay": 3, **POINT}, {}), ({"delay": 12, "theta": 0.0}, {})],
+    "contin_group": [
+        *(*GROUPS, ({"delay": 3, **POINT}, {}), ({"delay": 12, "theta": 0.0}, {})),
+        *(({"delay": 2, "theta": 0.7, **EVERY}, {}), ({"delay": 2, **POINT, **EVERY}, {})),
+    ],
     "discontin_group": [
         ({"delay": 5, "theta": 0.7}, ENDS),
         ({"delay": 2, "theta": 0.4, **SLIDING}, {"length": 4}),
@@ -203,6 +210,7 @@ DELAY_METHODS = {
         ({"delay": 3, "theta": 1.0, "contribution": 0.5, "smooth": True}, {"length": 4}),
         ({"delay": 2, **POINT, **WIDE, **SLIDING}, ENDS),
         ({"delay": 4, "theta": 0.7, "window": 2}, {"length": 4}),
+        ({"delay": 2, "theta": 0.7, **EVERY}, {"length": 4}),
     ],
     "dpi": [
         ({"delay": 2, "synopses": 3}, {}),
@@ -216,8 +224,10 @@ DELAY_METHODS = {
         ({"delay": 3, "smooth": True, **WIDE, **SLIDING}, {}),
         ({"delay": 1, "contribution": 0.5}, {}),
         ({"delay": 2, "window": 3}, {}),
+        ({"delay": 2, **WIDE, **OFTEN}, {}),
+        ({"delay": 1, "window": 2, **OFTEN}, {"length": 4}),
     ],
-    "pegasus": [GROUPS[0], GROUPS[1], GROUPS[2]],
+    "pegasus": [GROUPS[0], GROUPS[1], GROUPS[2], ({"delay": 2, **EVERY}, {"length": 4})],
     "pegasus_delay": [GROUPS[0], GROUPS[3], GROUPS[4]],
     "segment_mean": [
         ({"delay": 3, "segment": 2}, {}),
@@ -225,6 +235,7 @@ DELAY_METHODS = {
         ({"delay": 2, "segment": 2, "smooth": False, **WIDE, **SLIDING}, {}),
         ({"delay": 4, "segment": 1, "contribution": 0.5}, {}),
         ({"delay": 3, "segment": 3, "window": 4, **SLIDING}, {}),
+        ({"delay": 2, "segment": 2, **OFTEN}, {}),
     ],
     "truncate": [
         ({"delay": 2, "thresholds": 3}, {}),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.evaluation import capp, cgm, plots, sppa
 from ldp_kafka.evaluation.claims import Claim
-from ldp_kafka.evaluation.delay import all_methods, clipping, parameters
+from ldp_kafka.evaluation.delay import all_methods, clipping, parameters, truncating
 from ldp_kafka.evaluation.experiment import Row, Rows
 from ldp_kafka.evaluation.ldp_ids import events, means, meters, scale, sweeps, table_two
 
@@ -20,7 +20,7 @@ EXPERIMENTS = {
     experiment.name: experiment
     for room in (
         *(capp, cgm, sppa, table_two, sweeps, events, means, meters, scale),
-        *(all_methods, clipping, parameters),
+        *(all_methods, clipping, truncating, parameters),
     )
     for experiment in room.EXPERIMENTS
 }

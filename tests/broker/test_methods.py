@@ -65,6 +65,7 @@ BASELINES = {
 }
 """More of both, in the long run."""
 WINDOWS = {**CURATED, **EDGES, **BASELINES}
+TRUNCATED = {"comp_order-batch"}
 SHAPES = {"categorical": "categories: 3", "numeric": "domain: [10, 30]"}
 NAMES = [*STREAMS, *VARIANTS]
 GROUPS = [NAMES[at : at + TOGETHER] for at in range(0, len(NAMES), TOGETHER)]
@@ -81,7 +82,9 @@ def flow_of(boot, tmp_path, prefix, name, **more):
             f"{prefix}-{name}",
             method=method,
             shape=f"trust: {'edge' if at_edge else 'curator'}, level: event, delay: 4,"
-            f" setting: {setting}, domain: [10, 30]",
+            f" setting: {setting}, domain: [10, 30]"
+            + ", truncation: {interval: 1}"
+            * (name in TRUNCATED),
             statistics="per_user" if at_edge else "per_stream",
             text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {per_slot}"),
             budget="epsilon: 4.0",

@@ -255,6 +255,19 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Off(Switch):
+    """False or None: what it would switch on is not for this one."""
+
+    typical: tuple[bool, ...] = (False,)
+
+    def bad(self):
+        yield from (True, np.True_, *super().bad())
+
+    def good(self):
+        return (False, np.False_, None)
+
+
+@dataclass(frozen=True)
 class Factory:
     """A name of a mechanism, or what builds one."""
 
@@ -387,6 +400,8 @@ CONSTRAINTS: dict[Any, Any] = {
     ("truncate", "interval"): Whole(1, 2**16, (2,)),
     ("segment_mean", "noise"): Choice(("sum",), optional=True),
     "smooth": Switch(),
+    "truncation": Switch(),
+    **{(name, "truncation"): Off() for name in ("adapub", "dpi", "truncate")},
     "contribution": Number(0, nextafter(1, inf), (0.5,), (0.001, 1.0), optional=True),
     **{
         (name, "theta"): Number(

@@ -40,6 +40,43 @@ class WithHalfTheNoise:
         self.adder = SumNoise(2 * self.spend / MICRO, self.reach, FIXED)
 
 
+OFTEN = {"interval": 2, "thresholds": 3}
+
+
+@breaks(LOSS, of=Naive, truncation=OFTEN)
+class TruncatesForNothing:
+    def _truncate(self, interval, thresholds):
+        super()._truncate(interval, thresholds)
+        self.reduced.spend = self.spend
+        self.reduced.prepare()
+
+
+@breaks("released_follows_from_draws", of=Naive, truncation=OFTEN)
+class TruncatesToTheGreatest:
+    def _truncated(self, truncation, window, slot, values, present):
+        truncation.levels = lambda _: np.maximum(values.max(axis=0), 2**24)
+        return super()._truncated(truncation, window, slot, values, present)
+
+
+@breaks(LOSS, of=Naive, truncation=OFTEN, delay=1)
+class ChoosesByTheBatchBeforeToo:
+    """Its values are in two choices."""
+
+    def kept(self):
+        return {**super().kept(), "earlier": Field("i8", self.delay)}
+
+    def _truncated(self, truncation, window, slot, values, present):
+        earlier, choose = np.array(window.ring("earlier")), truncation.choose
+        both = np.concatenate([earlier, values])
+        truncation.chooses = lambda _: True
+        truncation.choose = lambda *_: choose(window, slot, both, np.ones(both.shape, bool))
+        try:
+            return super()._truncated(truncation, window, slot, values, present)
+        finally:
+            truncation.choose = choose
+            window.ring("earlier")[:] = values
+
+
 @breaks(MOVES, of=Naive, contribution=0.5)
 class ForHalfAContribution:
     def prepare(self):

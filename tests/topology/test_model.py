@@ -174,6 +174,7 @@ WINDOWS = {
     "noise": "point",
     "contribution": 1.0,
     "smooth": "true",
+    "truncation": "true",
     "theta": 2.5,
     "segment": 3,
     "buckets": 3,

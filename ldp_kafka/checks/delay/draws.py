@@ -1,8 +1,9 @@
 """A source that deals what a delay method draws: answers are tried in every combination, and what
 was asked is noted, with how likely each answer was.
 
-Each of a method's own parts (`ldp_kafka.methods.delay.base.OWN`) is replaced by one that takes its
-answers from the deal; the chances of these are the real part's exact law.
+Each of a method's own parts (`ldp_kafka.methods.delay.base.OWN`), and of those of its ``limit`` and
+of its ``reduced`` twin, is replaced by one that takes its answers from the deal; the chances of
+these are the real part's exact law.
 """
 
 from __future__ import annotations
@@ -233,10 +234,14 @@ _STANDS_FOR: list[tuple[type, type[_Part]]] = [
 
 
 def dealt(method: Any) -> Any:
-    """The method with its parts replaced; it is changed."""
-    for name in OWN:
-        real = getattr(method, name, None)
-        for kind, double in _STANDS_FOR:
-            if isinstance(real, kind):
-                setattr(method, name, double(real, name))
+    """The method with its parts replaced; it is changed. Parts of a part have its name and theirs,
+    such as ``limit.choice``.
+    """
+    for within in ("", "limit", "reduced"):
+        owner = getattr(method, within, None) if within else method
+        for name in OWN:
+            real = getattr(owner, name, None)
+            for kind, double in _STANDS_FOR:
+                if isinstance(real, kind):
+                    setattr(owner, name, double(real, f"{within}.{name}".lstrip(".")))
     return method

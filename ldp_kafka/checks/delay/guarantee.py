@@ -4,6 +4,9 @@ all that it draws.
 
 from __future__ import annotations
 
+from math import inf
+from operator import attrgetter
+
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import require
@@ -39,21 +42,20 @@ def moves_are_as_proved(trial: DelayTrial) -> None:
     one outcome: what the proofs of the parts begin with.
     """
     for outcomes in trial.outcomes:
-        compared, summed = outcomes.moves()
-        for name in ("test", "vector", "choice"):
-            part = getattr(outcomes.method, name, None)
+        given, summed = outcomes.moves()
+        for name, moved in given.items():
+            part = attrgetter(name)(outcomes.method)
             require(
-                part is None or compared <= part.reach,
+                moved <= getattr(part, "reach", inf),
                 "a changed value must not move a compared number by more than its part's reach",
             )
-        choice = getattr(outcomes.method, "choice", None)
-        require(
-            choice is None or not choice.monotone or outcomes.one_way(),
-            "a changed value must move all scores of a monotone choice the same way",
-        )
+            require(
+                not getattr(part, "monotone", False) or outcomes.one_way(name),
+                "a changed value must move all scores of a monotone choice the same way",
+            )
         require(
             all(
-                moved <= getattr(outcomes.method, name).reach
+                moved <= attrgetter(name)(outcomes.method).reach
                 for name, moved in zip(outcomes.parts, summed, strict=True)
             ),
             "a changed value must not move a sum by more than its part's reach",

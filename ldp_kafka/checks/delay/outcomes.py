@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import inf, log
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,9 @@ class WindowOutcomes:
     """(streams, outcomes, draws, numbers) what was compared, told or chosen by, in the order of
     answers: of a choice the scores of all candidates, else one number.
     """
+    given_to: NDArray[np.intp]
+    """(streams, outcomes, draws) which of the ``answering`` parts each was given to; -1: none."""
+    answering: list[str]
     released: NDArray[np.float64]
     """(streams, outcomes, numbers) all that is released: values, errors and intervals."""
     asked: list[Asked]
@@ -115,26 +119,28 @@ class WindowOutcomes:
             most = max(most, int(changed[both].max(initial=0)))
         return most
 
-    def moves(self) -> tuple[int, list[int]]:
-        """How far a compared number moves between streams that differ in one slot, of one outcome,
-        at most; and the sum of each label.
+    def moves(self) -> tuple[dict[str, int], list[int]]:
+        """How far what a part is given moves between streams that differ in one slot, of one
+        outcome, at most: of each that answers, and the sum of each label.
         """
-        compared, summed = 0, np.zeros(len(self.parts), np.int64)
+        given, summed = dict.fromkeys(self.answering, 0), np.zeros(len(self.parts), np.int64)
         for i, j in self._pairs(self.closest):
             both = (self.real[i] & self.real[j])[..., None]
-            away = np.abs(self.inputs[i] - self.inputs[j]) * both[..., None]
-            compared = max(compared, int(away.max(initial=0)))
+            away = np.abs(self.inputs[i] - self.inputs[j]).max(axis=3) * both
+            for at, name in enumerate(self.answering):
+                given[name] = max(given[name], int(away[self.given_to[i] == at].max(initial=0)))
             away = np.abs(self.sums[i] - self.sums[j]) * both
             if away.size:
                 summed = np.maximum(summed, away.reshape(-1, len(summed)).max(axis=0))
-        return compared, summed.tolist()
+        return given, summed.tolist()
 
-    def one_way(self) -> bool:
+    def one_way(self, part: str) -> bool:
         """Whether the scores of a choice all move the same way, between streams that differ in one
         slot.
         """
+        at = self.answering.index(part) if part in self.answering else None
         for i, j in self._pairs(self.closest):
-            both = self.real[i] & self.real[j]
+            both = (self.real[i] & self.real[j])[..., None] & (self.given_to[i] == at)
             moved = self.inputs[i] - self.inputs[j]
             mixed = np.asarray((moved > 0).any(3) & (moved < 0).any(3))
             if mixed[both].any():
@@ -165,7 +171,7 @@ class WindowOutcomes:
             a, b = one[..., label], other[..., label]
             away = np.abs(a - b)
             distances, place = np.unique(away, return_inverse=True)
-            ratio = getattr(self.method, part).ratio
+            ratio = attrgetter(part)(self.method).ratio
             losses = np.array([log(ratio(distance)) for distance in distances.tolist()])
             total += np.where((a < 0) != (b < 0), inf, losses[place.reshape(away.shape)])
         return np.asarray(total)
@@ -191,6 +197,7 @@ def all_streams(method: Any, alphabet: Sequence[float], length: int) -> NDArray[
 def digits_of(method: Any, length: int, draws: int | None = None) -> NDArray[np.intp]:
     """Every combination of answers that streams of so many slots can get, one a row."""
     flip, choice = getattr(method, "flip", None), getattr(method, "choice", None)
+    limit = getattr(method, "limit", None)
     if flip is not None:
         base, most = int(flip.categories), length
     elif choice is not None:  # one for each block of slots
@@ -202,6 +209,9 @@ def digits_of(method: Any, length: int, draws: int | None = None) -> NDArray[np.
         apart = [(i, j) for j in range(length) for i in range(j) if j - i < span]
         most = sum(1 for i, j in apart if hop == 1 or i // hop == j // hop)
         base, most = 2, most if getattr(method, "test", None) is not None else 0
+    if limit is not None:  # its candidates must be as many as a part's own answers
+        base = int(limit.choice.candidates)
+        most += sum(map(limit.chooses, range(-(-length // method.delay))))
     turns = most if draws is None else draws
     return np.indices((base,) * turns, np.intp).reshape(turns, base**turns).T
 
@@ -252,7 +262,7 @@ def enumerate_windows(
             "the chances of a stream's outcomes must sum to one: a draw went round the parts",
         )
     sums, parts = _sums_of(deal)
-    inputs = _inputs_of(deal)
+    inputs, given_to, answering = _inputs_of(deal)
     return WindowOutcomes(
         method,
         streams,
@@ -261,6 +271,8 @@ def enumerate_windows(
         sums.reshape((*shape, -1)),
         parts,
         inputs.reshape((*shape, *inputs.shape[1:])),
+        given_to.reshape((*shape, -1)),
+        answering,
         released.reshape((*shape, -1)),
         deal.asked,
     )
@@ -270,7 +282,7 @@ def _sums_of(deal: WindowDeal) -> tuple[NDArray[np.int64], list[str]]:
     labels: dict[tuple[str, int, int], int] = {}
     found: list[tuple[NDArray[np.intp], int, NDArray[np.int64]]] = []
     for asked in deal.asked:
-        if asked.part not in ("adder", "alone", "threshold"):
+        if _kind(asked.part) not in ("adder", "alone", "threshold"):
             continue
         for slot in np.unique(asked.slots).tolist():
             label = labels.setdefault((asked.part, slot, asked.phase), len(labels))
@@ -286,19 +298,29 @@ def _sums_of(deal: WindowDeal) -> tuple[NDArray[np.int64], list[str]]:
     return sums, [part for part, _, _ in labels]
 
 
-def _inputs_of(deal: WindowDeal) -> NDArray[np.int64]:
-    """What was compared, told or chosen by, in the order of each row's answers."""
-    width = max([1, *(each.inputs.shape[1] for each in deal.asked if each.part == "choice")])
+def _kind(part: str) -> str:
+    """Which of `OWN` it is, of whatever it is a part of."""
+    return part.rpartition(".")[2]
+
+
+def _inputs_of(deal: WindowDeal) -> tuple[NDArray[np.int64], NDArray[np.intp], list[str]]:
+    """What was compared, told or chosen by, in the order of each row's answers; to which part it
+    was given, and the names of these.
+    """
+    choices = (each for each in deal.asked if _kind(each.part) == "choice")
+    width = max([1, *(each.inputs.shape[1] for each in choices)])
     inputs = np.zeros((*deal.digits.shape, width), np.int64)
+    given_to, names = np.full(deal.digits.shape, -1), dict[str, int]()
     turn = np.zeros(len(inputs), np.intp)
     for asked in deal.asked:
-        if asked.part in ("test", "flip", "vector", "choice"):
+        if _kind(asked.part) in ("test", "flip", "vector", "choice") and asked.inputs.size:
             given = asked.inputs.reshape(len(asked.rows), -1)
-            if asked.part == "vector":  # beside the number of its threshold
+            if _kind(asked.part) == "vector":  # beside the number of its threshold
                 given = given[:, :1]
             inputs[asked.rows, turn[asked.rows], : given.shape[1]] = given
+            given_to[asked.rows, turn[asked.rows]] = names.setdefault(asked.part, len(names))
             turn[asked.rows] += 1
-    return inputs
+    return inputs, given_to, list(names)
 
 
 def _shared(method: Any, deal: WindowDeal) -> NDArray[np.float64]:
@@ -308,25 +330,27 @@ def _shared(method: Any, deal: WindowDeal) -> NDArray[np.float64]:
     likely = np.zeros(len(deal.digits))
     of_level: dict[int, list[tuple[int, int]]] = {}
     owner: dict[int, int] = {}
+    drawn_by: dict[int, str] = {}
     for asked in deal.asked:
-        if asked.part != "vector":
+        if _kind(asked.part) != "vector":
             continue
         for row, (value, level), answer in zip(
             asked.rows.tolist(), asked.inputs.tolist(), asked.answers.tolist(), strict=True
         ):
             of_level.setdefault(level, []).append((value, answer))
-            owner[level] = row
-    vector: Any = getattr(method, "vector", None)
-    known: dict[tuple[tuple[int, int], ...], float] = {}
-    chances: dict[int, NDArray[np.float64]] = {}
+            owner[level], drawn_by[level] = row, asked.part
+    known: dict[tuple[str, tuple[tuple[int, int], ...]], float] = {}
+    chances: dict[tuple[str, int], NDArray[np.float64]] = {}
     for level, answers in of_level.items():
-        key = tuple(answers)
+        part = drawn_by[level]
+        key = part, tuple(answers)
         if key not in known:
+            vector: Any = attrgetter(part)(method)
             law = vector.law[1].copy()
             for value, answer in answers:
-                if value not in chances:
-                    chances[value] = vector.chances(value)
-                law *= chances[value] if answer else 1 - chances[value]
+                if (part, value) not in chances:
+                    chances[part, value] = vector.chances(value)
+                law *= chances[part, value] if answer else 1 - chances[part, value]
             known[key] = log(float(law.sum()))
         likely[owner[level]] += known[key]
     return likely

@@ -92,7 +92,7 @@ class DelayTrial:
         yield "another method", other
 
     def first(self, method: Any, slot: int) -> int:
-        return next(at for at in count(slot) if method.drawn_from(at) == at)
+        return next(at for at in count(slot) if method.opens(at) == at)
 
     @cached_property
     def outcomes(self) -> list[WindowOutcomes]:
@@ -118,7 +118,7 @@ class DelayTrial:
         threshold is, and then one window whose first value differs and in which every test says
         yes, or every one no.
         """
-        if getattr(self.small, "vector", None) is None:
+        if getattr(self.small, "vector", None) is None or self.small.limit is not None:
             return []
         span, quiet = self.small.windows.span, 6
         lo, hi = self.small.domain

@@ -73,7 +73,9 @@ class AdaPub(ContinGroup):
 
     name = "adapub"
     noises: ClassVar[tuple[str, ...]] = ("point",)
-    parameters: ClassVar[dict[str, str]] = DelayMethod.parameters
+    parameters: ClassVar[dict[str, str]] = {
+        name: line for name, line in DelayMethod.parameters.items() if name != "truncation"
+    }
     test: NoisyComparison | None = None
 
     def __init__(self, **parameters: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from math import ceil
 from typing import Any, ClassVar
@@ -22,9 +23,11 @@ from ldp_kafka.methods.delay.reports import ChargedOnce, WindowReports
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
+from ldp_kafka.methods.delay.truncation import Truncation, truncation_of
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
 from ldp_kafka.methods.step import SENT, SILENT, Step
 from ldp_kafka.methods.streams import Streams
+from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
 from ldp_kafka.methods.values import FIXED, Numbers
 from ldp_kafka.randomness import Randomness, use_of
 
@@ -56,6 +59,9 @@ class DelayMethod(WindowReports):
     smooth : whether releases are smoothed (`Smoother`), by what was released before and what the
         window has: post-processing, it changes no noise; ``{"season": n}``: and a season of n slots
         is learnt (`Season`), 2..1024, such as 7 of days that differ by the day of the week
+    truncation : in batches, whether values above a threshold are clamped to it, which is chosen by
+        the values of an earlier batch (`Truncation`); ``{"interval": n, "thresholds": k}``: every n
+        batches, 1..65536, among k, 2..1024; default: 5 and 32
     contribution : public: how far one person moves a slot's value at most, in units of the domain,
         which is the source's promise: a value does not say who made it; default: the length
     window : consecutive slots whose values are hidden together, 1..65536
@@ -101,6 +107,10 @@ class DelayMethod(WindowReports):
     """Whether its releases are smoothed by default."""
     fills: ClassVar[bool] = False
     """Whether a slot without a value is released where slots beside it have one."""
+    limit: Truncation | None
+    """What clamps them, and draws too."""
+    reduced: DelayMethod | None
+    """Its twin for the batches that choose a threshold: with what is left of the budget in them."""
     share: ClassVar[int] = 0
     """One part in so many of the budget is for what shapes the releases: groups, orders, buckets;
     0: all is for values.
@@ -111,6 +121,9 @@ class DelayMethod(WindowReports):
         "noise": "sum: one draw for each sum of values; point: one for each value",
         "contribution": "how far one person moves a slot's value, at most; default: any change",
         SMOOTH: "whether releases are smoothed by what was released; it changes no noise",
+        "truncation": (
+            "in batches: clamp values to a threshold that the values of an earlier batch chose"
+        ),
     }
 
     def __init__(
@@ -122,6 +135,7 @@ class DelayMethod(WindowReports):
         setting: str = "batch",
         noise: str | None = None,
         smooth: bool | Mapping[str, int] | None = None,
+        truncation: bool | Mapping[str, int] | None = None,
         contribution: float | None = None,
         window: int = 1,
         calibration: str = "sound",
@@ -144,7 +158,8 @@ class DelayMethod(WindowReports):
             raise ConfigurationError("calibration must be 'sound' or 'published'")
         self.setting, self.calibration = setting, calibration
         self.noise = self.noises[0] if noise is None else noise
-        self.smooth: bool | dict[str, int] = self.smooths if smooth is None else bool(smooth)
+        smooths = self.smooths and not truncation
+        self.smooth: bool | dict[str, int] = smooths if smooth is None else bool(smooth)
         self.season = None
         if season:
             self.smooth, self.season = {"season": season}, Season(season)
@@ -162,6 +177,41 @@ class DelayMethod(WindowReports):
         self.parts: tuple[float, float] = (0.0, self.epsilon)
         """What shapes the releases and what values get, nats: the parts of a window."""
         self.prepare()
+        self.truncation = truncation_of(truncation)
+        self.limit = self.reduced = None
+        if self.truncation is not None:
+            self._truncate(**self.truncation)
+
+    def _truncate(self, interval: int, thresholds: int) -> None:
+        """Make ``limit`` and ``reduced``."""
+        if "truncation" not in self.parameters or self.setting != "batch":
+            raise ConfigurationError(
+                "truncation is for batches, and for methods that look at no earlier batch: not for"
+                " truncate, adapub and dpi"
+            )
+        if self.smooth or self.contribution is not None:
+            raise ConfigurationError(
+                "truncation must not be given with smooth, which looks at earlier batches, nor with"
+                " contribution, which bounds what values move by and not what is left of them"
+            )
+        found = Truncation(
+            *(self.spend, interval, thresholds, self.averaged),
+            published=self.calibration == "published",
+        )
+        twin = copy(self)
+        twin.spend = self.spend - found.part
+        twin.prepare()
+        self.limit, self.reduced = found, twin
+        self.parts = self.parts[0] + self.window * found.part / MICRO, self.parts[1]
+
+    @property
+    def averaged(self) -> int:
+        """How many values share the noise of one sum, at most."""
+        return 1
+
+    @property
+    def unstated(self) -> str | None:
+        return self.reason if self.truncation is None else UNKNOWN_THRESHOLD
 
     def _contribution(self, given: float | None) -> float | None:
         """Take it in; ``reach`` is how far a changed value moves, in units of 2**-32 of the
@@ -213,7 +263,7 @@ class DelayMethod(WindowReports):
     @property
     def influence(self) -> float:
         """Draws that a window of changed values can reach."""
-        return self.window * self.reached
+        return self.window * (self.reached + (self.limit is not None))
 
     @property
     def loss(self) -> float:
@@ -223,7 +273,10 @@ class DelayMethod(WindowReports):
     @property
     def guarantee(self) -> Guarantee:
         """The proven guarantee."""
-        true = self.epsilon if self.calibration == "sound" else self.window * self.loss
+        lost = self.loss
+        if self.limit is not None and self.reduced is not None:
+            lost = max(lost, self.reduced.loss + self.limit.part / MICRO)
+        true = self.epsilon if self.calibration == "sound" else self.window * lost
         return Guarantee(
             self.level if self.window == 1 else "w-event",
             true,
@@ -256,7 +309,18 @@ class DelayMethod(WindowReports):
             **self.kept(),
             **(self.smoother.fields if self.smooth else {}),
             **({} if self.season is None else self.season.fields),
+            **({} if self.limit is None else self.limit.fields),
         }
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Without a truncation where there is none: noise is bound to what it was before there was
+        such a parameter.
+        """
+        found = super().resolved
+        if self.truncation is None:
+            found.pop("truncation", None)
+        return found
 
     def kept(self) -> dict[str, Field]:
         """What it keeps of the slots of a window: the release, before it is clipped, in lengths of
@@ -265,6 +329,13 @@ class DelayMethod(WindowReports):
         span = self.windows.span
         kept = {"release": Field("f8", span), "known": Field("?", span)}
         return {**kept, "variance": Field("f8", span)} if self.smooth else kept
+
+    def opens(self, slot: int) -> int:
+        """The first slot that a call may begin with to have this one: `drawn_from`, or its batch's
+        first where a batch chooses a threshold.
+        """
+        batch = slot - slot % self.delay if self.limit is not None else slot
+        return min(batch, self.drawn_from(slot))
 
     def drawn_from(self, slot: int) -> int:
         """The first of the slots whose values one draw can be for together with this slot's, and
@@ -308,16 +379,52 @@ class DelayMethod(WindowReports):
         rows, slot = batch.rows, batch.slot
         source = batch.randomness.within(self.use)
         window = Rows(state, rows, source, slot, self.windows.span)
+        if self.limit is None:
+            released = self._folded(window, slot, values, present)
+        else:
+            released = self._truncated(self.limit, window, slot, values, present)
+        window.close()
+        self._passed(state, rows, window.slot, present)
+        return self._on_domain(slot - self.windows.behind, *released)
+
+    def _folded(
+        self,
+        window: Rows,
+        slot: int,
+        values: NDArray[np.int64],
+        present: NDArray[np.bool_] | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Take the slots from ``slot`` on, and release: see `_released`."""
         for at in range(self.hop):
             window.slot = slot + at
             some = ALL if present is None else np.flatnonzero(present[at])
             if window.size(some):
                 self.take(window, values[at][some], some)
             self.end(window)
-        released = self._released(window)
-        window.close()
-        self._passed(state, rows, window.slot, present)
-        return self._on_domain(slot - self.windows.behind, *released)
+        return self._released(window)
+
+    def _truncated(
+        self,
+        truncation: Truncation,
+        window: Rows,
+        slot: int,
+        values: NDArray[np.int64],
+        present: NDArray[np.bool_] | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same of a batch whose values are clamped to a threshold, which may choose the next
+        one.
+        """
+        levels, chooses = truncation.levels(window), truncation.chooses(slot // self.delay)
+        twin = self.reduced if chooses and self.reduced is not None else self
+        stretched = truncation.stretched(values, levels)
+        released, looks = twin._folded(window, slot, stretched, present)  # noqa: SLF001 - its own
+        if chooses:
+            there = np.ones(values.shape, np.bool_) if present is None else present
+            truncation.choose(window, slot, values, there)
+        if self.calibration == "sound":
+            released = np.clip(released, 0.0, 1.0)
+        share = levels / FIXED
+        return released * share, looks * share
 
     def _passed(
         self,
@@ -472,9 +579,9 @@ class DelayMethod(WindowReports):
         from the neighbours' values holds for both, and the slot's own is the narrowest that does.
         """
         values = self._inside(released)
-        if self.reason is not None:
+        if self.unstated is not None:
             none = np.full(values.shape, np.nan)
-            return Closed(first, values, none, none, none, self.reason)
+            return Closed(first, values, none, none, none, self.unstated)
         lo, hi = self.domain
         inside, half = self._inside(looks), self.half_width * (hi - lo)
         low = np.minimum(np.maximum(inside - half, lo), values)
@@ -512,7 +619,7 @@ class DelayMethod(WindowReports):
         ----------
         streams : (T,) or (streams, T), one value a slot
         present, users, first_slot : as `Method.release` takes them; under keyed noise
-            ``drawn_from(first_slot) == first_slot``
+            ``opens(first_slot) == first_slot``
 
         Returns
         -------
@@ -526,7 +633,7 @@ class DelayMethod(WindowReports):
         """
         taken = Streams(self, self.bound, streams, randomness, users, first_slot, present)
         start = taken.first_slot
-        opens = self.drawn_from(start)
+        opens = self.opens(start)
         if randomness.repeats and opens != start:
             raise ValueError(
                 f"first_slot {start} lies inside the slots from {opens} on that {self.name} draws"
@@ -538,7 +645,7 @@ class DelayMethod(WindowReports):
         closed = [self.close(state, batch) for batch in taken.windows(hop, behind)]
         skipped = start % hop + behind
         none = np.empty((0, len(state)))
-        whole = Closed.joined([Closed(start, none, none, none, none, self.reason), *closed])
+        whole = Closed.joined([Closed(start, none, none, none, none, self.unstated), *closed])
         return whole.between(start, skipped, skipped + taken.shape[-1])
 
     def release(
@@ -574,6 +681,8 @@ class DelayMethod(WindowReports):
             self.reach,
             *self.windows,
             *(int(number) for part in self._own() for number in part.tables()),
+            *([] if self.limit is None else self.limit.tables()),
+            *([] if self.reduced is None else self.reduced.tables()),
         ]
 
     @cached_property

@@ -111,7 +111,7 @@ class BucOrder(Grouped):
             self._told = log(1 + n * exp(min(self._told, 50.0)) / (n - 1))
         moved = min(self._width, self.reach) if sound else self.reach
         room = self._width if sound else FIXED
-        self.adder = SumNoise(values / MICRO, moved, self._added * room)
+        self.adder = SumNoise(values / MICRO, moved, self.averaged * room)
         if self.buckets > 1:
             self.flip = GeneralizedRandomizedResponse(self._told, self.buckets)
 

@@ -75,7 +75,7 @@ class ContinGroup(Deviating):
         # the noise of a test, in lengths of the domain
         scale = 4 * moved / FIXED * MICRO / groups if groups else 0.0
         middle = self._threshold(values / MICRO, scale)
-        self.adder = SumNoise(values / MICRO, self.reach, self._added * FIXED)
+        self.adder = SumNoise(values / MICRO, self.reach, self.averaged * FIXED)
         self.vector = (
             SparseVector(groups / MICRO, moved, self._widest, middle, queries) if queries else None
         )

@@ -80,7 +80,7 @@ class DiscontinGroup(Deviating):
         # the noise of a test, in lengths of the domain
         scale = (1 if sound else 4) * moved / FIXED / each if each else 0.0
         self._middle = self._threshold(values / MICRO, scale)
-        self.adder = SumNoise(values / MICRO, self.reach, self._added * FIXED)
+        self.adder = SumNoise(values / MICRO, self.reach, self.averaged * FIXED)
         if not pairs:
             return
         room = 0 if sound else ceil(ROOM * 2 * moved / each)

@@ -68,7 +68,7 @@ class Dpi(Blocks):
     name = "dpi"
     noises: ClassVar[tuple[str, ...]] = ("point",)
     parameters: ClassVar[dict[str, str]] = {
-        **Blocks.parameters,
+        **{name: line for name, line in Blocks.parameters.items() if name != "truncation"},
         "synopses": "levels to choose from; default: 32",
     }
 

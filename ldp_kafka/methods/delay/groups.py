@@ -29,8 +29,7 @@ class Grouped(DelayMethod):
     adder: SumNoise
 
     @property
-    def _added(self) -> int:
-        """How many values one sum that is perturbed has at most."""
+    def averaged(self) -> int:
         return 1 if self.noise == "point" else self.windows.span
 
     def kept(self) -> dict[str, Field]:

@@ -63,6 +63,13 @@ class WindowReports(Method):
         return MIXED_SLOTS
 
     @property
+    def unstated(self) -> str | None:
+        """Why its releases state no error as it is set up: `reason`, or that its values are clamped
+        to a threshold that nobody knows.
+        """
+        return self.reason
+
+    @property
     def half_width(self) -> float:
         """Half the length of the 95 % interval around a slot's noisy value, in lengths of the
         domain: of methods whose `reason` is None alone.
@@ -74,7 +81,7 @@ class WindowReports(Method):
         """At an edge a release is all that is known of its slot: what it was before it was smoothed
         is not.
         """
-        return MIXED_SLOTS if self.smooth else self.reason
+        return MIXED_SLOTS if self.smooth else self.unstated
 
     def single_limits(
         self, released: NDArray[np.float64]

@@ -114,6 +114,10 @@ class SegmentMean(DelayMethod):
         )
 
     @property
+    def averaged(self) -> int:
+        return self.segment
+
+    @property
     def reason(self) -> str | None:
         return None if self.segment == 1 else super().reason
 

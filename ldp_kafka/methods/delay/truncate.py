@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field
-from ldp_kafka.mechanisms.base import check_whole, exp_below
-from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES, ExponentialMechanism
+from ldp_kafka.mechanisms.base import check_whole
+from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.base import ONCE, VALUE
 from ldp_kafka.methods.delay.blocks import Blocks
 from ldp_kafka.methods.delay.rows import Rows
+from ldp_kafka.methods.delay.truncation import THRESHOLDS, Thresholds
 from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
 from ldp_kafka.methods.values import FIXED
 
-__all__ = ["Truncate", "clipped_error"]
+__all__ = ["Truncate"]
 
 SCALE = 2**30  # the reach of a clamped value, whatever its threshold is
-THRESHOLDS = 32
-
-
-def clipped_error(scale: float) -> float:
-    """The mean absolute error of a value that is spread evenly over 0..1 and has Laplace noise of
-    this scale, clipped to 0..1: b - b^2 (1 - e^(-1 / b)), by integrating twice. The same on every
-    CPU.
-
-    Examples
-    --------
-    >>> [round(clipped_error(scale), 3) for scale in (0.01, 1.0, 100.0)]
-    [0.01, 0.368, 0.498]
-    """
-    if scale > 1e4:  # the exponential is rounded to 2**-64, which its square would lift
-        return 0.5
-    b = Fraction(scale)
-    return float(b - b * b * (1 - 1 / exp_below(min(1 / scale, 50.0))))
 
 
 class Truncate(Blocks):
@@ -97,7 +79,7 @@ class Truncate(Blocks):
     noises: ClassVar[tuple[str, ...]] = ("point",)
     share: ClassVar[int] = 5
     parameters: ClassVar[dict[str, str]] = {
-        **Blocks.parameters,
+        **{name: line for name, line in Blocks.parameters.items() if name != "truncation"},
         "thresholds": "thresholds to choose from; default: 32",
         "interval": "blocks of delay slots from one choice to the next; default: 1",
     }
@@ -111,22 +93,16 @@ class Truncate(Blocks):
         super().__init__(**parameters)
 
     def prepare(self) -> None:
-        sound = self.calibration == "sound"
         chosen, values = self._split()
-        count = self.thresholds
-        self._level = np.array([-(-FIXED * (k + 1) // count) for k in range(count)])
-        self._reach = np.minimum(self._level, self.reach)
-        epsilon = values / MICRO
-        self._cost = np.array(
-            [
-                round(FIXED * self._error_of(level / FIXED, reach / FIXED / epsilon))
-                for level, reach in zip(self._level.tolist(), self._reach.tolist(), strict=True)
-            ]
+        epsilon, published = values / MICRO, self.calibration == "published"
+        self._thresholds = Thresholds(
+            self.thresholds, self.reach, epsilon, chosen / MICRO, published=published
         )
-        self.choice = ExponentialMechanism(chosen / MICRO, self.reach, count, monotone=True)
+        self.choice = self._thresholds.choice
+        self._level, self._reach = self._thresholds.levels, self._thresholds.reach
         most = max((self._level * SCALE // self._reach).tolist())
         self.adder = SumNoise(epsilon, SCALE, most)
-        if sound and self.interval > 1:
+        if not published and self.interval > 1:
             self.alone = SumNoise(self.spend / MICRO, SCALE, most)
             self.parts = self.parts[0], self.window * self.spend / MICRO
 
@@ -134,20 +110,12 @@ class Truncate(Blocks):
     def reason(self) -> str | None:
         return UNKNOWN_THRESHOLD
 
-    def _error_of(self, level: float, scale: float) -> float:
-        """What noise of this scale is expected to err by, for values that go up to a level, in
-        lengths of the domain.
-        """
-        if self.calibration == "published":
-            return sqrt(2) * scale
-        return level * clipped_error(scale / level)
-
     @property
     def reached(self) -> float:
         return 2
 
     def tables(self) -> list[int]:
-        return [*super().tables(), *self._level.tolist(), *self._cost.tolist()]
+        return [*super().tables(), *self._thresholds.tables()]
 
     def kept(self) -> dict[str, Field]:
         """The number of the threshold that holds, and the block that chose it."""
@@ -164,7 +132,7 @@ class Truncate(Blocks):
         due &= there.any(axis=0)
         some = np.flatnonzero(due)
         if len(some):
-            scores = self._scores(values[:, some], there[:, some])
+            scores = self._thresholds.scores(values[:, some], there[:, some])
             source = window.at_random(some, ONCE, *scores.T, slot=first)
             window.set("threshold", self.choice.choose(scores, source), some)
             window.set("chosen", block, some)
@@ -184,12 +152,3 @@ class Truncate(Blocks):
                 found = np.clip(found, 0.0, self._level[held] / FIXED)
             noisy[at, who], variance[at, who] = found, adder.variance * share * share
         self._keep_block(window, noisy, variance, there)
-
-    def _scores(self, values: NDArray[np.int64], there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Scores (n, thresholds) of values (delay, n), in units of 2**-32 of the domain."""
-        present = there.sum(axis=0)
-        scores = np.empty((values.shape[1], self.thresholds), np.int64)
-        for k, level in enumerate(self._level.tolist()):
-            cut = np.maximum(values - level, 0).sum(axis=0)
-            scores[:, k] = -(cut + present * self._cost[k])
-        return scores if self.calibration == "sound" else scores // present[:, None]

@@ -7,7 +7,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.delay.truncate import clipped_error
+from ldp_kafka.methods.delay.truncation import clipped_error
 from ldp_kafka.randomness import seeded
 from tests.cases import cases
 
