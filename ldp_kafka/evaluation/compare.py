@@ -259,8 +259,9 @@ class Verdict(NamedTuple):
 
 
 def verdicts(found: Rows) -> list[Verdict]:
-    """What follows from the `rows`: of the methods of one level which errs least, by how much less
-    than the next one and than the constant, as far as the repeats tell (`claims.below`).
+    """What follows from the `rows`: of the methods of one level that are clearly better than the
+    constant (`claims.below`) which errs least, and by how much less than the next one and than
+    the constant.
     """
     made = []
     for target, epsilon, level in values_of(found, "target", "epsilon", "level"):
@@ -268,7 +269,9 @@ def verdicts(found: Rows) -> list[Verdict]:
             continue
         part = where(found, target=target, level=level)
         (flat,) = where(found, target=target, epsilon=epsilon, method=CONSTANT)
-        best, *others = sorted(where(part, epsilon=epsilon), key=lambda row: row["rmse"])
+        ranks = sorted(where(part, epsilon=epsilon), key=lambda row: row["rmse"])
+        best = next((row for row in ranks if _below(row, flat)), ranks[0])
+        others = [row for row in ranks if row is not best]
         take = best["method"] if _below(best, flat) else None
         said = _left(best, flat, part) if take is None else _taken(best, others[:1], flat)
         said = f"{target}, {level}, epsilon {at_most(epsilon)}: {said}"

@@ -151,6 +151,13 @@ def test_a_verdict_is_given_in_both_directions():
     ]
 
 
+def test_a_method_of_which_little_is_known_hides_no_other():
+    found = [row("constant", 1, 1.0, 0.0, "any"), row("a", 1, 0.7, 0.2), row("b", 1, 0.8)]
+    ((*_, take, said),) = verdicts(found)
+    assert take == "b"
+    assert said.endswith("take b, RMSE 0.8: not told apart from a, 20 % below the constant")
+
+
 @cases(
     ("change", "words"),
     [
