@@ -225,6 +225,7 @@ def method(
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
     block: int | None = None,
+    clip: float | None = None,
 ) -> methods.ClippedAccumulatedPerturbation: ...
 @overload
 def method(
@@ -236,6 +237,7 @@ def method(
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
     block: int | None = None,
+    clip: float | None = None,
     segment: int | None = None,
     position: int | None = None,
 ) -> methods.SegmentedClippedAccumulatedPerturbation: ...

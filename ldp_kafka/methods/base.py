@@ -160,7 +160,7 @@ class SlotMethod(Method):
         return use_of(
             "method",
             self.name,
-            [[name, getattr(self, name)] for name in sorted(type(self).parameters)],
+            [[name, value] for name, value in self.resolved.items()],
             [self.epsilon, self.window, self.calibration],
             [getattr(self, name, None) for name in ("domain", "categories", "dimension")],
             # one that is tried on arrays needs no more than epsilon, perturb and law

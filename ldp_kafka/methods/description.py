@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,11 @@ class Description:
     """The budget of one window, nats."""
     calibration: str
     """``sound`` or ``published``."""
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Its own parameters with what was chosen for those not given: what noise is bound to."""
+        return {name: getattr(self, name) for name in sorted(self.parameters)}
 
     @property
     def memory(self) -> float:

@@ -16,7 +16,7 @@ from ldp_kafka.mechanisms.base import Law, check_epsilon, check_numbers
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.methods.base import SILENT, Step
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
+from ldp_kafka.methods.capp import CLIP, ClippedAccumulatedPerturbation
 from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
@@ -319,11 +319,12 @@ class SegmentedClippedAccumulatedPerturbation(
     ----------
     epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     segment, position, block : see `SegmentedAccumulatedPerturbation`
+    clip : see `ClippedAccumulatedPerturbation`
 
     Notes
     -----
     PP-S of CAPP (Algorithm 3) over CAPP. Guarantee: that of `SegmentedAccumulatedPerturbation`; the
-    clip range is a function of the budget of a report.
+    clip range is public.
 
     Examples
     --------
@@ -334,3 +335,4 @@ class SegmentedClippedAccumulatedPerturbation(
     """
 
     name = "capp_s"
+    parameters: ClassVar[dict[str, str]] = SegmentedAccumulatedPerturbation.parameters | CLIP

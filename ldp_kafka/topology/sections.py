@@ -679,7 +679,7 @@ class Privacy(Checked):
     @property
     def resolved(self) -> dict[str, Any]:
         """The method's own parameters with what was chosen for those not given."""
-        return {name: getattr(self.build, name) for name in sorted(self._method.parameters)}
+        return self.build.resolved
 
 
 @dataclass(frozen=True)

@@ -356,6 +356,10 @@ CONSTRAINTS: dict[Any, Any] = {
     ("sample_split", "dimension"): Whole(1, 1024, (2,)),
     ("cgm_vector", "dimension"): Whole(1, 1024, (2,), tried=(1, 100)),
     ("cgm_vector", "diameter"): Number(2.0**-500, 2.0**500, (1.0,), (1e-9, 1e9)),
+    # of the clip range of capp
+    "clip": Number(
+        nextafter(-0.49, -1), nextafter(1, inf), (0.25, -0.25), (-0.49, 1.0), optional=True
+    ),
     "inner": Choice(("sw_direct", "ipp", "app", "capp")),
     # of methods at level user
     "horizon": Whole(1, 2**16, (20,), tried=(1, 1000)),

@@ -113,6 +113,38 @@ def test_margins_of_the_papers_code():
         assert method._ends()[0] == pytest.approx(margin, abs=1.5e-3)
 
 
+@pytest.mark.parametrize("clip", [-0.49, 0.1, 1.0])
+def test_a_clip_range_that_is_given(clip):
+    """Reports lie in it but for the noise, and the guarantee is that of the automatic one."""
+    settings = {"epsilon": 400.0, "window": 1, "domain": (10.0, 30.0), "block": 4}
+    given, automatic = (lk.method("capp", **settings, **own) for own in ({"clip": clip}, {}))
+    assert given.guarantee == automatic.guarantee
+    assert given.tables() != automatic.tables()
+    released = given.release(np.repeat([[10.0], [30.0]], 8, axis=1), lk.randomness.seeded(1))
+    ends = [max(10.0, 10 - 20 * clip), min(30.0, 30 + 20 * clip)]
+    assert released[:, 0] == pytest.approx(ends, abs=0.1)
+
+
+def test_no_two_clip_ranges_share_a_word():
+    """Nor one that is given and the automatic one where both are the same."""
+    settings = {"epsilon": 1.0, "window": 3, "domain": UNIT, "block": 2}
+    automatic = lk.method("capp", **settings)
+    same = -automatic._ends()[0]
+    made = [automatic, *(lk.method("capp", **settings, clip=clip) for clip in (same, 0.1, 0.2))]
+    assert made[1].ends == automatic.ends
+    assert len({each.use for each in made}) == len(made)
+
+
+def test_only_what_clips_takes_a_clip_range():
+    for name, kind in lk.METHODS.items():
+        if "clip" not in kind.parameters:
+            with pytest.raises(TypeError, match="takes no clip"):
+                lk.method(name, clip=0.1)
+    assert {"capp", "capp_s"} == {
+        name for name in lk.METHODS if "clip" in lk.METHODS[name].parameters
+    }
+
+
 def test_segments_report_their_mean_in_their_last_slot():
     """At a budget where the noise is small; an unfinished segment says nothing."""
     method = lk.method("sampling", epsilon=120.0, window=4, segment=4, domain=(0.0, 8.0))

@@ -70,6 +70,7 @@ KEYS = [
     ("domain: [0.0, 10.0]", "domain: [0.0, 10.5]", "fingerprint"),
     ("calibration: sound", "calibration: published", "fingerprint"),
     ("block: 5", "block: 6", "fingerprint"),
+    ("block: 5", "block: 5, clip: 0.1", "fingerprint"),
     ("statistics: [mean, per_user]", "statistics: [mean]", "layout"),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user], shrinkage: false", ""),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user], events: {above: 5}", ""),
@@ -138,8 +139,8 @@ OTHERWISE = table(r"""
 app | window: 8 | block: 2
 app_s | window: 8 | block: 2, segment: 4, position: 1
 budget_split | window: 8, dimension: 2, inner: app | dimension: 3, inner: capp, block: 4
-capp | window: 8 | block: 2
-capp_s | window: 8 | block: 2, segment: 4, position: 1
+capp | window: 8 | block: 2, clip: 0.1
+capp_s | window: 8 | block: 2, clip: 0.1, segment: 4, position: 1
 cgm | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06, lag: 2, change:
     multiplicative
 cgm_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,

@@ -584,7 +584,7 @@ class DelayMethod(WindowReports):
         return use_of(
             "delay method",
             self.name,
-            [[name, getattr(self, name)] for name in sorted({*type(self).parameters} - {SMOOTH})],
+            [[name, value] for name, value in self.resolved.items() if name != SMOOTH],
             [self.epsilon, self.calibration, *([self.window] if self.window > 1 else [])],
             list(self.domain),
             self.tables(),

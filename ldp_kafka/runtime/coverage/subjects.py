@@ -60,13 +60,15 @@ _ORACLES = {
     ("lpu", "categorical"): ("oue", "olh", "subset_selection", "hadamard"),
 }
 """Mechanisms beside a method's default one, whose laws differ: by method and kind of values."""
+_CLIP = "clip: 0.25"
+"""A clip range of capp's beside the automatic one."""
 
 
 class Subject(NamedTuple):
     """One method with one statistic."""
 
     method: str
-    """With its mechanism, where it is not the default one."""
+    """With its mechanism or clip range, where it is not the default one."""
     statistic: str
     privacy: str
     """Keys of the topology's section, but for the method."""
@@ -159,6 +161,8 @@ def _subjects() -> Iterator[Subject]:
                     privacy += ", trust: curator"
                 made = Subject(name, statistic, privacy, output)
                 yield made
+                if name == "capp":
+                    yield Subject(f"{name} ({_CLIP})", statistic, f"{privacy}, {_CLIP}", output)
                 for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)
