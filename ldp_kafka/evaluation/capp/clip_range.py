@@ -112,7 +112,8 @@ def claims(found: Rows) -> list[Claim]:
 
 def drawn(found: Rows) -> list[Panel]:
     """A panel for each stream, with what eq. 11 recommends."""
-    made = panels("mse", each=("series",), lines=("epsilon",), x="delta", recommended=False)(found)
+    only: dict[str, Any] = {"beside": {"midpoint": "midpoint"}, "recommended": False}
+    made = panels("mse", each=("series",), lines=("epsilon",), x="delta", **only)(found)
     stars = [where(found, series=name, recommended=True) for name in values_of(found, "series")]
     return [
         panel._replace(
