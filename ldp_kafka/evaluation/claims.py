@@ -40,15 +40,16 @@ def claim(statement: str, settings: Iterable[bool], needed: float = 1.0) -> Clai
     return Claim(statement, len(found), sum(found), needed)
 
 
-def below(less: tuple[float, float], more: tuple[float, float]) -> bool:
-    """Whether one mean lies clearly below another; each is given with its standard error.
+def below(less: tuple[float, float], more: tuple[float, float], clear: float = CLEAR) -> bool:
+    """Whether one mean lies clearly below another, by so many standard errors of the difference;
+    each is given with its own.
 
     Examples
     --------
     >>> below((1.0, 0.1), (1.5, 0.1)), below((1.0, 0.1), (1.2, 0.1))
     (True, False)
     """
-    return more[0] - less[0] > CLEAR * hypot(less[1], more[1])
+    return more[0] - less[0] > clear * hypot(less[1], more[1])
 
 
 def at_most(what: str, limit: float, measured: Mapping[str, float]) -> Claim:

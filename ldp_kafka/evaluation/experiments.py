@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.words import at_most
-from ldp_kafka.evaluation import capp, cgm, plots, sppa
+from ldp_kafka.evaluation import cgm, plots, sppa
+from ldp_kafka.evaluation.capp import (
+    beyond,
+    clip_range,
+    crowds,
+    dimensions,
+    mechanisms,
+    order,
+    sampling,
+    table_one,
+)
 from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.delay import all_methods, clipping, parameters, truncating
 from ldp_kafka.evaluation.experiment import Row, Rows
@@ -19,7 +29,8 @@ __all__ = ["EXPERIMENTS", "Result", "as_plain", "evaluated", "text"]
 EXPERIMENTS = {
     experiment.name: experiment
     for room in (
-        *(capp, cgm, sppa, table_two, sweeps, events, means, meters, scale),
+        *(order, table_one, sampling, crowds, mechanisms, dimensions, clip_range, beyond),
+        *(cgm, sppa, table_two, sweeps, events, means, meters, scale),
         *(all_methods, clipping, truncating, parameters),
     )
     for experiment in room.EXPERIMENTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError
@@ -16,6 +17,7 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", "-.", ":")
 _ACROSS = 3  # panels in a row
 CHARACTERS = 13  # of the legend that fit into an inch
+TITLE = 9  # of the title
 FEW = 8  # points that are ticks of their own
 
 
@@ -77,7 +79,8 @@ def draw(path: Path, title: str, panels: Sequence[Panel]) -> Path:
         _dressed(axis, panel)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    wrapped = fill(title, int(figure.get_figwidth() * TITLE))
+    figure.suptitle(wrapped, x=0.01, ha="left", fontsize=12, fontweight="bold")
     figure.legend(
         handles.values(),
         handles.keys(),

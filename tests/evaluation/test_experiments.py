@@ -62,7 +62,7 @@ def test_tables_and_figures_are_printed():
     assert named >= 12
 
 
-@pytest.mark.parametrize("name", ["ldp-ids-window", "ldp-ids-meters", "ldp-ids-scale"])
+@pytest.mark.parametrize("name", ["ldp-ids-window", "ldp-ids-meters", "ldp-ids-scale", "capp-clip"])
 def test_a_quick_table_with_its_claims_and_plots(name, capsys, tmp_path, monkeypatch):
     """They need no data sets; all that is printed is also written. A quarter of each stream will
     do: what the figures are is not looked at.
@@ -78,8 +78,8 @@ def test_a_quick_table_with_its_claims_and_plots(name, capsys, tmp_path, monkeyp
         for each in found["claims"]
     )
     drawn = sorted(path.name for path in tmp_path.glob("*.png"))
-    figures = ("cfpu", "mre", "mse") if name == "ldp-ids-window" else ()
-    assert drawn == [f"{name}-{figure}.png" for figure in figures]
+    figures = {"ldp-ids-window": ("-cfpu", "-mre", "-mse"), "capp-clip": ("",)}
+    assert drawn == [f"{name}{figure}.png" for figure in figures.get(name, ())]
 
 
 def test_claims_are_printed_below_the_rows(capsys):
@@ -98,7 +98,7 @@ def test_an_experiment_that_is_not_there_is_told(capsys):
 def test_every_experiment_takes_its_quick_parameters():
     for name, experiment in EXPERIMENTS.items():
         assert experiment.quick, name
-        if name.startswith(("ldp-ids", "delay", "sppa")):
+        if name.startswith(("capp", "ldp-ids", "delay", "sppa")):
             assert experiment.claims is not unsaid, name
 
 

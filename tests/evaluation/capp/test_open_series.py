@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.evaluation import capp, data
+from ldp_kafka.evaluation import data
+from ldp_kafka.evaluation.capp import beyond, compared, order, table_one
 from ldp_kafka.evaluation.experiment import by, values_of
 from ldp_kafka.evaluation.metrics import mean_error
 from ldp_kafka.methods import feedback
@@ -43,7 +44,7 @@ def lead(worse, better, field="mse"):
 def _read_once():
     """Every experiment reads its series anew; here they read it once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capp, "series", cache(capp.series))
+        patch.setattr(compared, "series", cache(compared.series))
         yield
 
 
@@ -53,7 +54,13 @@ def orders():
     return [
         row
         for name, window in depth(SETTINGS[:2], SETTINGS)
-        for row in capp.order(name, window, repetitions=REPETITIONS[name])
+        for row in order.order(
+            name,
+            window,
+            (0.5, 1.0, 2.0, 3.0),
+            names=("sw_direct", "ipp", "app", "capp"),
+            repetitions=REPETITIONS[name],
+        )
     ]
 
 
@@ -94,7 +101,7 @@ def test_the_order_of_directions(orders):
 def test_constants_stand_beside_every_figure(orders):
     """And for epsilon up to 3 the midpoint beats every method on Volume: means and directions."""
     for row in orders:
-        values = capp.streams(row["series"], row["window"])
+        values = compared.streams(row["series"], row["window"])
         assert row["constant"] == pytest.approx(values.mean(axis=1).var())
         assert row["midpoint"] == pytest.approx(mean_error(np.full_like(values, 0.5), values))
         assert row["constant"] <= row["midpoint"]
@@ -107,10 +114,11 @@ def test_table_one():
     """Each figure within 4 standard errors of ours and the paper's together (its own: 50
     subsequences, 100 times), or half of its last digit.
     """
-    rows = by(capp.table_one(repetitions=20), "window", "method")
-    assert rows.keys() == capp.TABLE_I.keys()
-    for cell, printed in capp.TABLE_I.items():
+    rows = by(table_one.table_one(repetitions=20), "window", "method")
+    assert rows.keys() == table_one.TABLE_I.keys()
+    for cell, printed in table_one.TABLE_I.items():
         ours = rows[cell]
+        assert (ours["printed"], ours["ratio"]) == (printed, ours["mse"] / printed)
         noise = max(printed - ours["midpoint"], 0.0) if cell[1] != "pm_direct" else printed
         theirs = hypot((2 / 5000) ** 0.5 * noise, spread(*cell) / 5000**0.5)
         assert abs(ours["mse"] - printed) < 4 * hypot(ours["mse_error"], theirs) + 0.0005, cell
@@ -118,19 +126,19 @@ def test_table_one():
 
 def spread(window, name):
     """Standard deviation of the squared error of one subsequence."""
-    values = capp.streams("c6h6", window)
-    released = capp.method(name, 1.0, window).release(values, seeded(1))
+    values = compared.streams("c6h6", window)
+    released = compared.method(name, 1.0, window).release(values, seeded(1))
     return float(((released.mean(axis=1) - values.mean(axis=1)) ** 2).std())
 
 
 @pytest.mark.parametrize("window", [10, 30])
 def test_at_one_true_epsilon_capp_beats_direct(window):
     """Means on Volume, epsilon up to 1, by more than 4 standard errors."""
-    rows = by(capp.equal_epsilon("volume", window), "epsilon", "method")
+    rows = by(order.equal_epsilon("volume", window), "epsilon", "method")
     for epsilon in (0.5, 1.0):
         assert (
-            capp.method("capp", epsilon, window, "sound").guarantee.epsilon
-            == capp.method("sw_direct", epsilon, window, "sound").guarantee.epsilon
+            compared.method("capp", epsilon, window, "sound").guarantee.epsilon
+            == compared.method("sw_direct", epsilon, window, "sound").guarantee.epsilon
             == epsilon
         )
         assert lead(rows[epsilon, "sw_direct"], rows[epsilon, "capp"]) > 4
@@ -145,7 +153,7 @@ def test_the_default_block_is_near_the_best(name, window, epsilon):
         if window == 10
         else sorted({1, 2, 3, 5, 8, 12, 20, 30, feedback.default_block(epsilon, window)})
     )
-    rows = capp.blocks(name, window, epsilon, choices, repetitions=REPETITIONS[name] // 2)
+    rows = beyond.blocks(name, window, epsilon, choices, repetitions=REPETITIONS[name] // 2)
     best = min(rows, key=lambda row: row["mse"])
     (chosen,) = (row for row in rows if row["default"])
     assert chosen["mse"] < 1.05 * best["mse"] + 4 * hypot(chosen["mse_error"], best["mse_error"])
@@ -153,7 +161,7 @@ def test_the_default_block_is_near_the_best(name, window, epsilon):
 
 def test_a_block_of_a_whole_window_is_not():
     """So the closed form earns its place: C6H6, epsilon 3."""
-    one, whole = capp.blocks("c6h6", 10, 3.0, (1, 10), repetitions=40)
+    one, whole = beyond.blocks("c6h6", 10, 3.0, (1, 10), repetitions=40)
     assert whole["mse"] > 1.05 * one["mse"] + 3 * hypot(one["mse_error"], whole["mse_error"])
 
 
@@ -168,7 +176,7 @@ def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
     """At most 5 % above it, and at most .8 of published CAPP's error for epsilon up to 3 at window
     10, but for three standard errors; nor 5 % above the raw means.
     """
-    for row in capp.shrinking(
+    for row in beyond.shrinking(
         name,
         window,
         (epsilon,),
@@ -192,7 +200,7 @@ def test_no_crowd_is_led_astray_on_average():
     """Where reports say least (Volume, 30 slots), the mean ratio to the midpoint's error over many
     repetitions: at most 5 % above, but for three standard errors of 2 %.
     """
-    rows = capp.shrinking("volume", 30, (0.5, 1.0), repetitions=40, seed=1000)
+    rows = beyond.shrinking("volume", 30, (0.5, 1.0), repetitions=40, seed=1000)
     ratio = np.mean([row["mse"] / row["midpoint"] for row in rows])
     error = np.sqrt(np.sum([(row["mse_error"] / row["midpoint"]) ** 2 for row in rows])) / len(rows)
     assert error < 0.025
@@ -203,8 +211,8 @@ def test_moments_alone_would_not_do():
     """A twin that takes the debiased moments as they are: several times the midpoint's error
     (Volume, 30 slots, epsilon .5).
     """
-    values = capp.streams("volume", 30)
-    used, found = capp.method("sw_direct", 0.5, 30, "sound"), []
+    values = compared.streams("volume", 30)
+    used, found = compared.method("sw_direct", 0.5, 30, "sound"), []
     for seed in range(10):
         plain = debias(used, used.release(values, seeded(seed))).mean(axis=1)
         noise = (plain - values.mean(axis=1)).var()  # better than it can know
@@ -223,11 +231,11 @@ def test_capp_over_unbiased_mechanisms(mechanism):
     """T is clipped to [-.25, .25] and the range is public; shrunk, their means are not worse than
     the midpoint either.
     """
-    used = capp.method("capp", 1.0, 10, mechanism=mechanism)
+    used = compared.method("capp", 1.0, 10, mechanism=mechanism)
     low, high = used.released(np.array([0.0, 1.0]))
     assert -0.25 <= low <= 0.25
     assert low + high == pytest.approx(1)
-    rows = capp.shrinking(
+    rows = beyond.shrinking(
         "volume",
         10,
         (1.0, 30.0),
@@ -241,10 +249,10 @@ def test_capp_over_unbiased_mechanisms(mechanism):
 
 def test_windows_are_consecutive_pieces_of_the_unit_interval():
     """Of the public domain, never of what the data happen to be."""
-    values = capp.streams("c6h6", 30)
+    values = compared.streams("c6h6", 30)
     assert values.shape == (299, 30)
     assert values.ravel()[:50].tolist() == pytest.approx((data.series("c6h6")[:50] / 63.7).tolist())
     with pytest.raises(ConfigurationError):
-        capp.streams("c6h6", 10_000)
+        compared.streams("c6h6", 10_000)
     with pytest.raises(ConfigurationError, match="known"):
-        capp.method("cap", 1.0, 10)
+        compared.method("cap", 1.0, 10)
