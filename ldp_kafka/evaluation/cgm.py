@@ -182,5 +182,6 @@ EXPERIMENTS = (
         table,
         {"users": 2_000},
         figures={"": drawn("report", "variance", "variance over sigma_1 squared", each=())},
+        data="constant streams of 40,000 users, 100 reports each; at quick depth of 2,000",
     ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import hypot
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["CLEAR", "Claim", "at_most", "below", "claim", "lines"]
+__all__ = ["CLEAR", "Claim", "as_plain", "at_most", "below", "claim", "lines"]
 
 CLEAR = 2.0
 """Standard errors of a difference that make an order clear."""
@@ -87,6 +87,11 @@ def at_most(what: str, limit: float, measured: Mapping[str, float]) -> Claim:
 def _percent(share: float) -> str:
     digits = 0 if share >= 0.1 else 1
     return f"{100 * share:.{digits}f} %"
+
+
+def as_plain(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+    """Claims for JSON."""
+    return [{**each._asdict(), "reproduced": each.reproduced} for each in claims]
 
 
 def lines(claims: Iterable[Claim]) -> list[str]:

@@ -28,7 +28,8 @@ __all__ = [
 
 Row = dict[str, Any]
 """One setting: what it is, and the figures that were found in it, by name. ``x_error`` is the
-standard error of the mean ``x`` over runs."""
+standard error of the mean ``x`` over runs. ``printed`` is what the paper prints of the column that
+comes after it, of the same setting; NaN where it prints nothing."""
 Rows = Sequence[Row]
 
 
@@ -54,6 +55,8 @@ class Experiment(NamedTuple):
     claims: Callable[[Rows], Sequence[Claim]] = unsaid
     figures: Mapping[str, Callable[[Rows], list[Panel]]] = {}
     """By the end of a file's name; empty for the only one."""
+    data: str = ""
+    """What it is made of, how much of it, and in place of which data of the paper."""
 
     @property
     def title(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -11,13 +12,14 @@ from typing import Any, NamedTuple
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.version import install
 
-__all__ = ["Line", "Panel", "draw", "needed"]
+__all__ = ["Line", "Panel", "draw", "draw_apart", "needed"]
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", "-.", ":")
 _ACROSS = 3  # panels in a row
-CHARACTERS = 13  # of the legend that fit into an inch
-TITLE = 9  # of the title
+# characters that fit into an inch: of the legend, a panel's title, and a figure's
+CHARACTERS, OF_PANEL, OF_FIGURE = 13, 11, 8
+ENTRY = 0.18  # inches of a legend's line; there is room for two
 FEW = 8  # points that are ticks of their own
 
 
@@ -55,43 +57,85 @@ def needed() -> None:
         raise ConfigurationError(f"a plot needs matplotlib: {install('plots')}")
 
 
-def draw(path: Path, title: str, panels: Sequence[Panel]) -> Path:
-    """Draw a PNG.
+def draw(path: Path, title: str, panels: Sequence[Panel]) -> list[Path]:
+    """Draw all panels as one PNG, and say where it is.
+
+    Parameters
+    ----------
+    path : of the file, without the end of its name
 
     Raises
     ------
     ConfigurationError : see `needed`
     """
     needed()
+    figure = _figure(title, panels, _names(panels))
+    made = path.with_name(f"{path.name}.png")
+    made.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(made)
+    return [made]
+
+
+def draw_apart(path: Path, title: str, panels: Sequence[Panel]) -> list[Path]:
+    """Draw each panel as an SVG of its own, without the title, for a page that lays them out: the
+    same bytes whenever it is drawn. Parameters and errors are those of `draw`.
+    """
+    del title
+    needed()
+    import matplotlib as mpl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = []
+    for at, panel in enumerate(panels, 1):
+        made.append(path.with_name(f"{path.name}-{at}.svg"))
+        # text as text; and ids that no other plot of a page has
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": made[-1].name}):
+            nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            _figure("", [panel], _names(panels)).savefig(
+                made[-1], transparent=True, metadata=nothing
+            )
+    return made
+
+
+def _names(panels: Sequence[Panel]) -> list[str]:
+    """Of all lines: the same line looks alike in all panels."""
+    return list(dict.fromkeys(name for panel in panels for name in panel.lines))
+
+
+def _figure(title: str, panels: Sequence[Panel], names: Sequence[str]) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     across = min(len(panels), _ACROSS)
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(0.6 + 4.2 * across, 1.1 + 3.5 * down), dpi=110, layout="constrained")
+    width, height = 0.6 + 4.2 * across, 1.1 + 3.5 * down
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
-    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     handles: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=False):
         for name, line in panel.lines.items():
-            handles[name] = _line(axis, line, names.index(name))
+            if any(map(isfinite, line.y)):
+                handles[name] = _line(axis, line, names.index(name))
         _dressed(axis, panel)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    wrapped = fill(title, int(figure.get_figwidth() * TITLE))
-    figure.suptitle(wrapped, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=max(1, int(figure.get_figwidth() * CHARACTERS // (max(map(len, handles)) + 7))),
-        frameon=False,
-        fontsize=9,
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path
+    if title:
+        wrapped = fill(title, int(width * OF_FIGURE))
+        figure.suptitle(wrapped, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    if handles:
+        most = max(1, int(width * CHARACTERS // (max(map(len, handles)) + 7)))
+        deep = -(-len(handles) // most)
+        figure.set_figheight(height + ENTRY * max(deep - 2, 0))
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=-(-len(handles) // deep),
+            frameon=False,
+            fontsize=9,
+        )
+    return figure
 
 
 def _line(axis: Any, line: Line, at: int) -> Any:
@@ -121,7 +165,7 @@ def _dressed(axis: Any, panel: Panel) -> None:
         axis.set_xticks([], minor=True)
     axis.set_xlabel(panel.xlabel, fontsize=9)
     axis.set_ylabel(panel.ylabel, fontsize=9)
-    axis.set_title(panel.title, loc="left", fontsize=10)
+    axis.set_title(fill(panel.title, int(3.5 * OF_PANEL)), loc="left", fontsize=10)
     if panel.band is not None:
         axis.axhspan(*panel.band, color="#999999", alpha=0.15, linewidth=0)
     if panel.names:

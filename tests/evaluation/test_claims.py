@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.evaluation import plots
 from ldp_kafka.evaluation.claims import Claim, below, claim, lines
-from ldp_kafka.evaluation.plots import Line, Panel, draw
 
 
 def test_a_claim_needs_its_share():
@@ -35,23 +30,3 @@ def test_lines_say_both():
         "reproduced",
         "not reproduced",
     ]
-
-
-def test_a_plot_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    panel = Panel(
-        "one",
-        {"a": Line([1, 10], [0.1, 2.0], [0.01, 0.1]), "b": Line([1, 10], [0.2, 1.0])},
-        "x",
-        "y",
-        "log",
-    )
-    rates = Panel("two", {"a": Line([0, 1], [0, 1])}, "x", "y", yscale="linear", diagonal=True)
-    path = draw(tmp_path / "deep" / "plot.png", "Title", [panel, rates])
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_matplotlib_it_says_so(monkeypatch):
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"pip install '\.\[plots\]'"):
-        plots.needed()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache, partial
 
 import pytest
@@ -38,30 +37,6 @@ def test_a_table_as_text_and_as_json(name, capsys, monkeypatch):
     assert table == 2 + len(found["rows"])
 
 
-# of each paper: its figures, and its tables as they are numbered
-PRINTED = {
-    "CAPP": (11, ("I",)),
-    "CGM": (4, ("1",)),
-    "delay windows": (11, ("I", "II", "III", "IV")),
-    "LDP-IDS": (8, ("1", "2")),
-    "SPPA": (8, ("1",)),
-}
-
-
-def test_tables_and_figures_are_printed():
-    named = 0
-    for experiment in EXPERIMENTS.values():
-        for what, numbers in re.findall(
-            r"(table|figure)s? (\w+(?: and \w+)*)", experiment.shows, re.IGNORECASE
-        ):
-            figures, tables = PRINTED[experiment.paper]
-            known = tables if what.lower() == "table" else [str(at + 1) for at in range(figures)]
-            for number in numbers.split(" and "):
-                assert number in known, experiment.title
-                named += 1
-    assert named >= 12
-
-
 @pytest.mark.parametrize("name", ["ldp-ids-window", "ldp-ids-meters", "ldp-ids-scale", "capp-clip"])
 def test_a_quick_table_with_its_claims_and_plots(name, capsys, tmp_path, monkeypatch):
     """They need no data sets; all that is printed is also written. A quarter of each stream will
@@ -84,10 +59,9 @@ def test_a_quick_table_with_its_claims_and_plots(name, capsys, tmp_path, monkeyp
 
 def test_claims_are_printed_below_the_rows(capsys):
     assert main(["evaluate", "ldp-ids-meters", "--quick"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    said = lines[lines.index("") + 1 :]
-    assert said
-    assert {line.split(" (")[0] for line in said} == {"reproduced", "not reproduced"}
+    _, said, data = capsys.readouterr().out.split("\n\n")
+    assert {line.split(" (")[0] for line in said.splitlines()} == {"reproduced", "not reproduced"}
+    assert "3,000 made-up meters" in data
 
 
 def test_an_experiment_that_is_not_there_is_told(capsys):

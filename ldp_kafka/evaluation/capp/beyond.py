@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldp_kafka.evaluation.capp.compared import (
+    BOTH,
     CONSTANTS,
     QUICK,
     constants,
@@ -164,6 +165,7 @@ EXPERIMENTS = (
         QUICK | {"windows": (10,)},
         _near_the_best,
         {"": panels("mse", lines=("epsilon",), x="block", xlabel="block (slots)")},
+        data=BOTH,
     ),
     Experiment(
         "shrinkage",
@@ -181,5 +183,6 @@ EXPERIMENTS = (
                 xscale="log",
             )
         },
+        data=BOTH,
     ),
 )

@@ -26,7 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.evaluation.capp.compared import compared, falls, method, panels, setting, streams
+from ldp_kafka.evaluation.capp.compared import (
+    C6H6,
+    compared,
+    falls,
+    method,
+    panels,
+    setting,
+    streams,
+)
 from ldp_kafka.evaluation.claims import Claim, at_most, below, claim
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, values_of, where
 from ldp_kafka.evaluation.plots import Line, Panel
@@ -139,5 +147,6 @@ EXPERIMENTS = (
         | {"deltas": (-1.0, -0.5, -0.25, 0.0, 0.125, 0.25, 0.49)},
         claims,
         {"": drawn},
+        data=f"a constant, a pulse and a sine, made up, and {C6H6}",
     ),
 )

@@ -32,11 +32,14 @@ from ldp_kafka.randomness import seeded
 
 __all__ = [
     "ANY",
+    "BOTH",
+    "C6H6",
     "CONSTANTS",
     "EPSILONS",
     "MOST",
     "QUICK",
     "SMOOTHED",
+    "VOLUME",
     "compared",
     "constants",
     "errors",
@@ -60,6 +63,8 @@ CELL = ("series", "window", "epsilon")
 CONSTANTS = {"midpoint": "midpoint", "best constant": "constant"}
 """What a plot shows beside methods, and the columns that have it."""
 ANY = {"any constant": "constant_cosine"}
+VOLUME, C6H6 = "Volume (48,204 hours)", "C6H6 (8,990 hours)"
+BOTH = f"{VOLUME} and {C6H6}, all consecutive windows where the paper draws 50"
 QUICK = {"names": ("volume",), "epsilons": (0.5, 1.0, 3.0), "repetitions": 5}
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.evaluation.capp.compared import EPSILONS, less, panels, setting, streams
+from ldp_kafka.evaluation.capp.compared import BOTH, EPSILONS, less, panels, setting, streams
 from ldp_kafka.evaluation.capp.sampling import CALIBRATIONS, CODED, OURS, PLAIN, made
 from ldp_kafka.evaluation.claims import Claim, at_most
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, measured, values_of, where
@@ -165,12 +165,13 @@ EXPERIMENTS = (
         "capp-crowd",
         "CAPP",
         "figure 8",
-        "spread of users' means (Volume and C6H6 in place of Taxi and Power)",
+        "spread of users' means",
         rows,
         {"names": ("volume",), "settings": ((10, 10), (20, 10)), "epsilons": (0.5, 3.0)}
         | {"repetitions": 5},
         claims,
         {how.split()[-1]: panels("raw", each=_EACH, calibration=how) for how in CALIBRATIONS}
         | {"capp": _kinds},
+        data=f"{BOTH}; its Taxi and Power, of many users, are not free",
     ),
 )

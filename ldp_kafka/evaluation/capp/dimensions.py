@@ -105,5 +105,6 @@ EXPERIMENTS = (
             "mse": panels("mse", each=_EACH),
             "jsd": panels("jsd", each=_EACH, beside={}),
         },
+        data="sines, made up as the paper says",
     ),
 )

@@ -18,6 +18,7 @@ from itertools import product
 
 from ldp_kafka.evaluation.capp.compared import (
     ANY,
+    BOTH,
     EPSILONS,
     METRICS,
     QUICK,
@@ -88,5 +89,6 @@ EXPERIMENTS = (
             "jsd": panels("jsd", beside={}),
             "cosine": panels("cosine", beside=ANY),
         },
+        data=BOTH,
     ),
 )

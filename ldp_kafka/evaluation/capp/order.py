@@ -18,10 +18,12 @@ from typing import Any
 
 from ldp_kafka.evaluation.capp.compared import (
     ANY,
+    BOTH,
     EPSILONS,
     MOST,
     QUICK,
     SMOOTHED,
+    VOLUME,
     compared,
     less,
     method,
@@ -129,11 +131,12 @@ EXPERIMENTS = (
         "capp-order",
         "CAPP",
         "figures 4 and 5",
-        "methods as published (of its data, Volume and C6H6 are free)",
+        "methods as published",
         figures,
         {**QUICK, "windows": (10,)},
         claims,
         {"mse": panels("mse"), "cosine": panels("cosine", beside=ANY)},
+        data=f"{BOTH}; its Taxi and Power are not free",
     ),
     Experiment(
         "capp-equal",
@@ -144,5 +147,6 @@ EXPERIMENTS = (
         {"windows": (10,), "repetitions": 5},
         _at_one_epsilon,
         {"": panels("mse")},
+        data=VOLUME,
     ),
 )

@@ -30,6 +30,7 @@ import numpy as np
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.evaluation.capp.compared import (
     ANY,
+    BOTH,
     CONSTANTS,
     EPSILONS,
     compared,
@@ -132,10 +133,11 @@ EXPERIMENTS = (
         "capp-sampling",
         "CAPP",
         "figures 6 and 7",
-        "reports of segments or of slots (of its data, Volume and C6H6 are free)",
+        "reports of segments or of slots",
         rows,
         {"settings": SETTINGS[1:2], "epsilons": (0.5, 3.0), "repetitions": 5},
         claims,
         dict(_figures()),
+        data=f"{BOTH}; its Taxi and Power are not free",
     ),
 )

@@ -27,7 +27,7 @@ from ldp_kafka.evaluation.delay.compared import (
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.streams import STREAMS, TRENDS, Stream, stream
+from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, TRENDS, Stream, stream
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, drawn, where
 from ldp_kafka.evaluation.plots import Panel
 
@@ -165,5 +165,6 @@ EXPERIMENTS = (
             "sound": partial(panels, "sound", "ours"),
             "smoothed": partial(panels, "sound", "all"),
         },
+        DATA,
     ),
 )

@@ -28,7 +28,7 @@ from ldp_kafka.evaluation.delay.compared import (
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.streams import STREAMS, Stream, stream
+from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, Stream, stream
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, points, values_of, where
 from ldp_kafka.evaluation.plots import Panel
 
@@ -183,5 +183,6 @@ EXPERIMENTS = (
         {"streams": ("covid19_death",), "epsilons": (0.1,), "repeats": 5},
         claims,
         {"": panels},
+        DATA,
     ),
 )

@@ -34,7 +34,7 @@ from ldp_kafka.evaluation.delay.compared import (
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.streams import STREAMS, TRENDS, stream
+from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, TRENDS, stream
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, values_of, where
 from ldp_kafka.evaluation.plots import Line, Panel
 from ldp_kafka.methods.delay.deviation import AUTHORS_THETA
@@ -189,5 +189,6 @@ EXPERIMENTS = (
         {"streams": ("covid19_death",), "epsilons": (1.0,), "delays": (10,), "repeats": 5},
         claims,
         {"": panels},
+        DATA,
     ),
 )

@@ -11,7 +11,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.streams import slice_series
 
-__all__ = ["STREAMS", "TRENDS", "Stream", "stream"]
+__all__ = ["DATA", "STREAMS", "TRENDS", "Stream", "stream"]
 
 
 class Stream(NamedTuple):
@@ -46,6 +46,11 @@ _KNOWN: dict[str, tuple[float, float, int, int | None]] = {
     "foodmart": (1600.0, 100.0, 18, 1000),
 }
 STREAMS = tuple(_KNOWN)
+DATA = (
+    "the paper's four: Unemployment (622 months), COVID19 (216 weeks), Outpatient (1,364 weeks) and"
+    " FoodMart (18 pieces of 1,000 records), in public domains; at quick depth COVID19 alone"
+)
+"""What `STREAMS` are."""
 TRENDS = ("unemployment", "covid19_death", "outpatient")
 """Those that are counts over time. FoodMart's values are ids of items: their mean means nothing,
 and no value says anything of the next.

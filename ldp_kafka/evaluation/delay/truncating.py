@@ -13,7 +13,7 @@ from itertools import product
 
 from ldp_kafka.evaluation.claims import Claim, claim
 from ldp_kafka.evaluation.delay.compared import REPEATS, errors, made
-from ldp_kafka.evaluation.delay.streams import STREAMS, stream
+from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, stream
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, points, values_of, where
 from ldp_kafka.evaluation.plots import Panel
 
@@ -109,5 +109,6 @@ EXPERIMENTS = (
         {"streams": ("covid19_death",), "repeats": 5},
         claims,
         {"": panels},
+        DATA,
     ),
 )

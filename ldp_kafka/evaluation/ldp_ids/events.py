@@ -24,7 +24,7 @@ from ldp_kafka.evaluation.claims import Claim, below, claim
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, measured, values_of
 from ldp_kafka.evaluation.ldp_ids import comparison
 from ldp_kafka.evaluation.ldp_ids.comparison import NAMES, POPULATION
-from ldp_kafka.evaluation.ldp_ids.crowds import FAST, STREAMS, Stream, stream
+from ldp_kafka.evaluation.ldp_ids.crowds import FAST, MADE_AND_TAXI, STREAMS, Stream, stream
 from ldp_kafka.evaluation.ldp_ids.simulation import simulate
 from ldp_kafka.evaluation.metrics import Curve, auc, roc
 from ldp_kafka.evaluation.plots import Line, Panel
@@ -182,5 +182,6 @@ EXPERIMENTS = (
         {"streams": ("lns 1", "sin"), "repetitions": 2},
         claims,
         {"": panels},
+        f"{MADE_AND_TAXI}; and Sin at four times its speed, which is ours",
     ),
 )

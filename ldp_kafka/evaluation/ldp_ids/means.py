@@ -213,5 +213,7 @@ EXPERIMENTS = (
                 xscale="log",
             )
         },
+        "made-up meters (1,000 to 100,000 users), days of Volume (1,000) and weights of the census"
+        " of Montana (1,000 and 10,000), 48 slots each",
     ),
 )

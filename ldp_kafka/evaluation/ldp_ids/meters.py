@@ -116,5 +116,6 @@ EXPERIMENTS = (
         rows,
         {"slots": 100},
         claims,
+        data="3,000 made-up meters with fresh values in each of 400 slots; at quick depth of 100",
     ),
 )

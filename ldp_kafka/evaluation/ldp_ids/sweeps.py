@@ -13,7 +13,7 @@ from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, drawn, measured, values_of
 from ldp_kafka.evaluation.ldp_ids import comparison, orders
 from ldp_kafka.evaluation.ldp_ids.comparison import NAMES
-from ldp_kafka.evaluation.ldp_ids.crowds import STREAMS, WALKS, Stream, stream
+from ldp_kafka.evaluation.ldp_ids.crowds import MADE_AND_TAXI, STREAMS, WALKS, Stream, stream
 from ldp_kafka.evaluation.metrics import FLOOR
 from ldp_kafka.evaluation.plots import Panel
 
@@ -137,9 +137,10 @@ def _experiment(
     rows: Callable[..., list[Row]],
     quick: dict[str, Any],
     claims: Callable[[Rows], list[Claim]],
+    data: str = MADE_AND_TAXI,
 ) -> Experiment:
     figures = {figure: partial(panels, figure) for figure in FIGURES}
-    return Experiment(name, "LDP-IDS", shows, about, rows, quick, claims, figures)
+    return Experiment(name, "LDP-IDS", shows, about, rows, quick, claims, figures, data)
 
 
 EXPERIMENTS = (
@@ -172,5 +173,6 @@ EXPERIMENTS = (
             "repetitions": 2,
         },
         orders.of_data,
+        "LNS (three walks) and Sin as the paper makes them, 10,000 to 800,000 users and 800 slots",
     ),
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +13,7 @@ from ldp_kafka.evaluation.coverage.cells import Row, claims
 from ldp_kafka.evaluation.coverage.page import page
 from ldp_kafka.evaluation.coverage.streams import STREAMS
 from ldp_kafka.evaluation.experiments import as_plain
+from ldp_kafka.evaluation.pool import mapped
 from ldp_kafka.runtime.coverage import kept
 from ldp_kafka.runtime.coverage.kept import Group
 from ldp_kafka.runtime.coverage.released import cells
@@ -118,14 +117,13 @@ def measure(
     missing = [each for each in asked.groups if _group(each) not in found]
     if progress is not None and found:
         progress(len(names) - len(missing))
-    with _Pool(jobs) as run:
-        make = partial(_cells, runs=asked.runs, seed=seed)
-        for done, (each, rows) in enumerate(zip(missing, run(make, missing), strict=True), 1):
-            found[_group(each)] = rows
-            if keep is not None:
-                kept.add(keep, _group(each), rows)
-            if progress is not None:
-                progress(len(names) - len(missing) + done)
+    make = partial(_cells, runs=asked.runs, seed=seed)
+    for done, (each, rows) in enumerate(mapped(make, missing, jobs), 1):
+        found[_group(each)] = rows
+        if keep is not None:
+            kept.add(keep, _group(each), rows)
+        if progress is not None:
+            progress(len(names) - len(missing) + done)
     return [row for name in names for row in found[name]]
 
 
@@ -146,21 +144,6 @@ def _begun(keep: Path, runs: int, seed: int) -> dict[Group, list[Row]]:
             " ask for these, or move the file away"
         )
     return had.rows
-
-
-class _Pool:
-    """Gives a ``map`` over processes, whose results come in order."""
-
-    def __init__(self, jobs: int) -> None:
-        context = get_context("spawn")
-        self._pool = ProcessPoolExecutor(jobs, mp_context=context) if jobs > 1 else None
-
-    def __enter__(self) -> Callable[..., Iterator[list[Row]]]:
-        return map if self._pool is None else self._pool.map
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
 
 
 def _cells(group: tuple[Subject, str, int], *, runs: int, seed: int) -> list[Row]:
