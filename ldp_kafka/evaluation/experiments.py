@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.words import at_most
-from ldp_kafka.evaluation import capp, cgm, plots, sppa
+from ldp_kafka.evaluation import capp, cgm, cgm_streams, plots, sppa, sppa_cases
 from ldp_kafka.evaluation.claims import Claim
-from ldp_kafka.evaluation.delay import all_methods, clipping, parameters
+from ldp_kafka.evaluation.delay import all_methods, bounds, clipping, figures, parameters
 from ldp_kafka.evaluation.experiment import Row, Rows
 from ldp_kafka.evaluation.ldp_ids import events, means, meters, scale, sweeps, table_two
 
@@ -19,8 +19,20 @@ __all__ = ["EXPERIMENTS", "Result", "as_plain", "evaluated", "text"]
 EXPERIMENTS = {
     experiment.name: experiment
     for room in (
-        *(capp, cgm, sppa, table_two, sweeps, events, means, meters, scale),
-        *(all_methods, clipping, parameters),
+        *(
+            capp,
+            cgm,
+            cgm_streams,
+            sppa,
+            sppa_cases,
+            table_two,
+            sweeps,
+            events,
+            means,
+            meters,
+            scale,
+        ),
+        *(all_methods, clipping, parameters, figures, bounds),
     )
     for experiment in room.EXPERIMENTS
 }
@@ -44,12 +56,12 @@ def evaluated(name: str, *, quick: bool = False, directory: Path | None = None) 
     FileNotFoundError : the data are not there
     """
     experiment = EXPERIMENTS[name]
-    figures = {} if directory is None else experiment.figures
-    if figures:
+    wanted = {} if directory is None else experiment.figures
+    if wanted:
         plots.needed()
     rows = list(experiment.rows(**experiment.quick) if quick else experiment.rows())
     drawn = []
-    for figure, panels in figures.items():
+    for figure, panels in wanted.items():
         path = Path(directory or "") / f"{name}{'-' * bool(figure)}{figure}.png"
         drawn.append(plots.draw(path, experiment.title, panels(rows)))
     return Result(as_plain(rows), experiment.claims(rows), drawn)

@@ -7,6 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.version import install
 
@@ -45,6 +48,9 @@ class Panel(NamedTuple):
     """Whether the line y = x is drawn, on which a guess lies."""
     names: Sequence[str] = ()
     """Of x = 0, 1, ..., where these are no numbers."""
+    image: NDArray[np.float64] | None = None
+    """Shades of squares in place of lines, (rows, columns): the greatest of the first panel's, and
+    what is above it, is black in all of them."""
 
 
 def needed() -> None:
@@ -71,10 +77,14 @@ def draw(path: Path, title: str, panels: Sequence[Panel]) -> Path:
     axes = figure.subplots(down, across, squeeze=False).ravel()
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     handles: dict[str, Any] = {}
+    darkest = None if panels[0].image is None else panels[0].image.max()
+    widest = max(map(len, names), default=0) + 7
     for axis, panel in zip(axes, panels, strict=False):
         for name, line in panel.lines.items():
             handles[name] = _line(axis, line, names.index(name))
         _dressed(axis, panel)
+        if panel.image is not None:
+            axis.imshow(panel.image, cmap="Greys", vmin=0, vmax=darkest)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -82,7 +92,7 @@ def draw(path: Path, title: str, panels: Sequence[Panel]) -> Path:
         handles.values(),
         handles.keys(),
         loc="outside lower center",
-        ncols=max(1, int(figure.get_figwidth() * CHARACTERS // (max(map(len, handles)) + 7))),
+        ncols=max(1, int(figure.get_figwidth() * CHARACTERS // widest)),
         frameon=False,
         fontsize=9,
     )
