@@ -134,7 +134,7 @@ def claims(rows: Rows) -> list[Claim]:
 
 
 def _of(column: str, whose: str, rows: Rows) -> list[Claim]:
-    """Of one of the errors; for all but the first and the last claim, its mean over the slots."""
+    """Of one of the errors; the mean over the slots where no slot is named."""
     names, epsilons = values_of(rows, "stand_in"), values_of(rows, "epsilon")
     bounds = values_of(where(rows, method="cgm"), "bound")
     base = by(where(rows, method="gaussian_direct"), "stand_in", "epsilon", "slot")
@@ -146,13 +146,16 @@ def _of(column: str, whose: str, rows: Rows) -> list[Claim]:
         mean[name, e, c] += ours[name, e, slot, c][column]
         share[name, e, c] += ours[name, e, slot, c][column] / base[name, e, slot][column]
     low, high, least, most = epsilons[0], epsilons[-1], bounds[0], bounds[-1]
+    steps = [(name, c, *pair) for name, c in product(names, bounds) for pair in pairwise(epsilons)]
     said = {
         "cgm has less than the baseline in every slot but the first": (
             ours[cell][column] < base[cell[:3]][column] for cell in later
         ),
+        "it falls with epsilon": (
+            mean[n, less, c] > mean[n, more, c] for n, c, less, more in steps
+        ),
         "the smaller epsilon, the farther is cgm's below the baseline's": (
-            WIDER * share[name, less, c] < share[name, more, c]
-            for name, c, (less, more) in product(names, bounds, pairwise(epsilons))
+            WIDER * share[n, less, c] < share[n, more, c] for n, c, less, more in steps
         ),
         f"at epsilon {low:g} a smaller C has less": (
             mean[name, low, less] < mean[name, low, more]

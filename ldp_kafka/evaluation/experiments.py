@@ -19,19 +19,8 @@ __all__ = ["EXPERIMENTS", "Result", "as_plain", "evaluated", "text"]
 EXPERIMENTS = {
     experiment.name: experiment
     for room in (
-        *(
-            capp,
-            cgm,
-            cgm_streams,
-            sppa,
-            sppa_cases,
-            table_two,
-            sweeps,
-            events,
-            means,
-            meters,
-            scale,
-        ),
+        *(capp, cgm, cgm_streams, sppa, sppa_cases),
+        *(table_two, sweeps, events, means, meters, scale),
         *(all_methods, clipping, parameters, figures, bounds),
     )
     for experiment in room.EXPERIMENTS

@@ -185,7 +185,7 @@ def _grouped(values: NDArray[np.float64], released: NDArray[np.float64]) -> tupl
             groups += 1
             members = batch[of == group]
             parts = (members[: size + 1] for size in range(1, len(members)))
-            wrong += sum(np.abs(part - part.mean()).sum() > AUTHORS_THETA for part in parts)
+            wrong += sum(float(np.abs(part - part.mean()).sum()) > AUTHORS_THETA for part in parts)
     return groups / len(values), wrong / values.size
 
 

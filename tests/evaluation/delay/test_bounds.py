@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import exp, log
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from ldp_kafka.evaluation.delay import bounds
 from ldp_kafka.evaluation.delay.bounds import helps_up_to, kept, least, most, thresholds
+from ldp_kafka.evaluation.delay.streams import Stream
 
 
 def test_table_one_is_equation_two():
@@ -81,6 +83,17 @@ class Turned:
 def test_places_are_kept_or_not():
     assert kept(Turned(1.0), runs=5, seed=1)[0] == 1
     assert kept(Turned(-1.0), runs=5, seed=1)[0] == kept(Turned(0.0), runs=5, seed=1)[0] == 0
+
+
+def test_every_method_is_held_against_its_theorem(monkeypatch):
+    """Rows are plain data, and a bound holds where what is measured is on its side."""
+    made_up = Stream("s", 350 + 200 * np.sin(np.arange(41.0))[None], (0.0, 700.0), 100.0)
+    monkeypatch.setattr(bounds, "stream", lambda _: made_up)
+    rows = json.loads(json.dumps(bounds.bounds(epsilons=(1.0,), delays=(4,), repeats=1)))
+    assert [row["theorem"] for row in rows] == [4, 4, 4, 4, 6, 6, 5, 5]
+    for row in rows:
+        above = row["measured"] >= row["bound"]
+        assert row["holds"] is (above if row["theorem"] == 5 else not above)
 
 
 def test_a_claim_for_each_theorem_and_form():
