@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ __all__ = [
     "EXPERIMENTS",
     "METHODS_COMPARED",
     "law",
-    "stream_errors",
+    "made",
     "table",
     "variances",
     "worst_streams",
@@ -95,9 +95,9 @@ def variances(
     """Variances (horizon,) of the reports of constant streams over sigma_1 squared, and their
     standard errors: about the known mean, since the noise has none.
     """
-    made = _method(method, bound, horizon, epsilon, delta)
-    noise = made.release(np.full((users, horizon), 0.5), seeded(seed)) - 0.5
-    squares = (noise / made.sigma) ** 2
+    of = made(method, bound, horizon, epsilon=epsilon, delta=delta)
+    noise = of.release(np.full((users, horizon), 0.5), seeded(seed)) - 0.5
+    squares = (noise / of.sigma) ** 2
     return squares.mean(0), squares.std(0) / sqrt(users)
 
 
@@ -127,48 +127,23 @@ def table(
     return rows
 
 
-def stream_errors(
-    streams: NDArray[Any],
-    domain: tuple[float, float],
-    bound: float,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    repeats: int = 1,
-    seed: int = 0,
-) -> dict[str, float]:
-    """Mean square error of one user's release (eq. 24, the mean over slots too), in squared lengths
-    of the domain: noise and, with a bound, what clipping keeps back.
+def made(
+    method: str, bound: float, horizon: int, *, epsilon: float, delta: float = 1e-5, **more: Any
+) -> Any:
+    """One of `METHODS_COMPARED` on [0, 1], with the bound where it takes one.
 
     Parameters
     ----------
-    streams : (users, slots); the budget is for all slots
+    more : ``refresh``
     """
-    lo, hi = domain
-    many = np.tile(streams, (ceil(repeats), 1))
-    found = {}
-    for method in METHODS_COMPARED:
-        made = _method(method, bound, streams.shape[1], epsilon, delta, domain)
-        found[method] = float((((made.release(many, seeded(seed)) - many) / (hi - lo)) ** 2).mean())
-    return found
-
-
-def _method(
-    method: str,
-    bound: float,
-    horizon: int,
-    epsilon: float,
-    delta: float,
-    domain: tuple[float, float] = (0.0, 1.0),
-) -> Any:
-    own: dict[str, Any] = {} if method == "gaussian_direct" else {"differential_bound": bound}
+    own = more if method == "gaussian_direct" else {**more, "differential_bound": bound}
     kind: Any = METHODS[method]
     return kind(
         mechanism=MECHANISMS["gaussian"],
         epsilon=epsilon,
         delta=delta,
         horizon=horizon,
-        domain=domain,
+        domain=(0.0, 1.0),
         **own,
     )
 

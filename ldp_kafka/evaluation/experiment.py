@@ -17,6 +17,7 @@ __all__ = [
     "Row",
     "Rows",
     "by",
+    "curves",
     "drawn",
     "mean_of",
     "measured",
@@ -197,6 +198,24 @@ def points(rows: Rows, column: str) -> Line:
         errors if np.isfinite(errors).all() else None,
         joined=False,
     )
+
+
+def curves(
+    title: str, found: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> Panel:
+    """A panel of ROC curves.
+
+    Parameters
+    ----------
+    found : false positive rates, which do not fall, and true ones, by name; a curve is drawn at a
+        hundred false rates
+    """
+    rates = np.linspace(0, 1, 101)
+    lines = {
+        name: Line(rates.tolist(), np.interp(rates, *each).tolist()) for name, each in found.items()
+    }
+    label = ("false positive rate", "true positive rate")
+    return Panel(title, lines, *label, yscale="linear", diagonal=True)
 
 
 def _named(row: Row, names: Iterable[str]) -> str:

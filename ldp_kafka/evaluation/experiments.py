@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.words import at_most
-from ldp_kafka.evaluation import cgm, claims, plots, sppa
+from ldp_kafka.evaluation import cgm, cgm_streams, claims, plots, sppa, sppa_cases
 from ldp_kafka.evaluation.capp import (
     beyond,
     clip_range,
@@ -21,7 +21,14 @@ from ldp_kafka.evaluation.capp import (
     table_one,
 )
 from ldp_kafka.evaluation.claims import Claim
-from ldp_kafka.evaluation.delay import all_methods, clipping, parameters, truncating
+from ldp_kafka.evaluation.delay import (
+    all_methods,
+    bounds,
+    clipping,
+    figures,
+    parameters,
+    truncating,
+)
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows
 from ldp_kafka.evaluation.ldp_ids import events, means, meters, scale, sweeps, table_two
 from ldp_kafka.evaluation.plots import Panel
@@ -44,8 +51,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for room in (
         *(order, table_one, sampling, crowds, mechanisms, dimensions, clip_range, beyond),
-        *(cgm, sppa, table_two, sweeps, events, means, meters, scale),
-        *(all_methods, clipping, truncating, parameters),
+        *(cgm, cgm_streams, sppa, sppa_cases),
+        *(table_two, sweeps, events, means, meters, scale),
+        *(all_methods, clipping, truncating, parameters, figures, bounds),
     )
     for experiment in room.EXPERIMENTS
 }
@@ -84,12 +92,12 @@ def evaluated(
     FileNotFoundError : the data are not there
     """
     experiment = EXPERIMENTS[name]
-    figures = {} if directory is None else experiment.figures
-    if figures:
+    wanted = {} if directory is None else experiment.figures
+    if wanted:
         plots.needed()
     rows = list(experiment.rows(**experiment.quick) if quick else experiment.rows())
     drawn = {}
-    for figure, panels in figures.items():
+    for figure, panels in wanted.items():
         path = Path(directory or "") / f"{name}{'-' * bool(figure)}{figure}"
         drawn[figure] = draw(path, experiment.title, panels(rows))
     return Result(as_plain(rows), experiment.claims(rows), drawn)

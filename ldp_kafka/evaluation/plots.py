@@ -9,6 +9,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.version import install
 
@@ -49,6 +52,9 @@ class Panel(NamedTuple):
     """Whether the line y = x is drawn, on which a guess lies."""
     names: Sequence[str] = ()
     """Of x = 0, 1, ..., where these are no numbers."""
+    image: NDArray[np.float64] | None = None
+    """Shades of squares in place of lines, (rows, columns): the greatest of the first panel's, and
+    what is above it, is black in all of them."""
 
 
 def needed() -> None:
@@ -113,11 +119,14 @@ def _figure(title: str, panels: Sequence[Panel], names: Sequence[str]) -> Any:
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     handles: dict[str, Any] = {}
+    darkest = None if panels[0].image is None else panels[0].image.max()
     for axis, panel in zip(axes, panels, strict=False):
         for name, line in panel.lines.items():
             if any(map(isfinite, line.y)):
                 handles[name] = _line(axis, line, names.index(name))
         _dressed(axis, panel)
+        if panel.image is not None:
+            axis.imshow(panel.image, cmap="Greys", vmin=0, vmax=darkest)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     if title:

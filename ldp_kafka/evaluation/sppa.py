@@ -42,8 +42,18 @@ from numpy.typing import ArrayLike, NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.claims import Claim, claim
-from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, drawn, values_of, where
+from ldp_kafka.evaluation.experiment import (
+    Experiment,
+    Row,
+    Rows,
+    by,
+    curves,
+    drawn,
+    values_of,
+    where,
+)
 from ldp_kafka.evaluation.metrics import auc
+from ldp_kafka.evaluation.plots import Panel
 from ldp_kafka.evaluation.streams import slice_series
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import SamplingPeriod, of_reports
@@ -52,12 +62,18 @@ from ldp_kafka.randomness import seeded
 
 __all__ = [
     "COMPARED",
+    "DATA",
     "EXPERIMENTS",
+    "WINDOW",
     "Printed",
     "by_hold",
     "errors",
     "held",
+    "made",
     "monitoring",
+    "moves",
+    "ordered",
+    "released",
     "squared_error",
     "stream",
     "sweep",
@@ -68,6 +84,7 @@ __all__ = [
 
 COMPARED = ("sppa", "etm", "pegasus_local")
 PRINTED_AUC = {"sppa": 0.85, "etm": 0.70, "pegasus_local": 0.51}  # of Taxi, figure 8
+WINDOW = 8
 TRIPS = "trips"
 STREAMS = (TRIPS, "volume", "c6h6", "appliances")
 """`trips`, and series of `data.SERIES` in consecutive pieces."""
@@ -83,14 +100,22 @@ def trips(users: int = 200, slots: int = 200, *, hold: float = 5, seed: int) -> 
     (2, 3)
     """
     generator, road = np.random.default_rng(seed), 20.0
+    far = moves(users, slots, hold, generator).cumsum(1)
+    place = (far + road * generator.random((users, 1))) % (2 * road)
+    return np.minimum(place, 2 * road - place) / road
+
+
+def moves(
+    users: int, slots: int, hold: float, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """How far each moves in each slot (users, slots), in slots at full speed: see `trips`."""
     speed, moved = generator.choice([0.0, 0.3, 0.6, 1.0], users), np.empty((users, slots))
     for slot in range(slots):
         speed = np.where(
             generator.random(users) < 1 / hold, generator.choice([0.0, 0.3, 0.6, 1.0], users), speed
         )
         moved[:, slot] = np.maximum(speed + generator.normal(0, 0.05, users), 0)
-    place = (moved.cumsum(1) + road * generator.random((users, 1))) % (2 * road)
-    return np.minimum(place, 2 * road - place) / road
+    return moved
 
 
 def stream(name: str, users: int = 50, slots: int = 160) -> NDArray[np.float64]:
@@ -131,7 +156,14 @@ def held(released: ArrayLike) -> NDArray[np.float64]:
     return np.take_along_axis(whole, latest, axis=1)
 
 
-def _method(name: str, epsilon: float, window: int, calibration: str, tau: float) -> Any:
+def made(
+    name: str,
+    epsilon: float = 1.0,
+    window: int = WINDOW,
+    calibration: str = "published",
+    tau: float = 1.0,
+) -> Any:
+    """A method on [0, 1]; ``tau``, in slots, of those that take one."""
     own: dict[str, Any] = {"tau": tau} if name in ("swp", "sppa") else {}
     kind = of_reports(name)
     return kind(
@@ -144,7 +176,7 @@ def _method(name: str, epsilon: float, window: int, calibration: str, tau: float
     )
 
 
-def _released(
+def released(
     method: Any, streams: NDArray[np.float64], seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Releases, held, and the truth, in the slots that every method of this window has released:
@@ -158,7 +190,7 @@ def _released(
 
 def squared_error(method: Any, streams: NDArray[np.float64], *, seed: int = 1) -> float:
     """Mean squared error of a method's releases of streams (users, slots) in [0, 1]."""
-    found, truth = _released(method, streams, seed)
+    found, truth = released(method, streams, seed)
     return float(((found - truth) ** 2).mean())
 
 
@@ -166,7 +198,7 @@ def errors(
     streams: Mapping[str, NDArray[np.float64]],
     *,
     epsilons: Sequence[float] = (1.0,),
-    windows: Sequence[int] = (8,),
+    windows: Sequence[int] = (WINDOW,),
     taus: Sequence[float] = (1.0,),
     calibration: str = "published",
     methods: Sequence[str] = COMPARED,
@@ -186,7 +218,7 @@ def errors(
             | {"epsilon": epsilon, "window": window, "tau": tau}
             | {
                 "mse": squared_error(
-                    _method(method, epsilon, window, calibration, tau), values, seed=seed
+                    made(method, epsilon, window, calibration, tau), values, seed=seed
                 )
             }
         )
@@ -224,7 +256,7 @@ def monitoring(
     streams: Mapping[str, NDArray[np.float64]],
     *,
     epsilon: float = 1.0,
-    window: int = 8,
+    window: int = WINDOW,
     calibration: str = "published",
     share: float = 0.2,
     methods: Sequence[str] = COMPARED,
@@ -240,8 +272,7 @@ def monitoring(
     """
     rows = []
     for (stream, values), method in product(streams.items(), methods):
-        found, true = _released(_method(method, epsilon, window, calibration, 1.0), values, seed)
-        truth, seen = velocity(true), velocity(found)
+        truth, seen = _velocities(made(method, epsilon, window, calibration), values, seed)
         false, hit = sweep(truth, seen)
         event = truth > np.quantile(truth, 1 - share)
         printed = PRINTED_AUC[method] if calibration == "published" else float("nan")
@@ -254,6 +285,22 @@ def monitoring(
             }
         )
     return rows
+
+
+def _velocities(
+    method: Any, values: NDArray[np.float64], seed: int = 1
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    found, truth = released(method, values, seed)
+    return velocity(truth), velocity(found)
+
+
+def _curves(rows: Rows) -> list[Panel]:
+    """The paper's curves (`sweep`), as published."""
+    methods = values_of(rows, "method")
+    return [
+        curves(name, {each: sweep(*_velocities(made(each), stream(name))) for each in methods})
+        for name in values_of(rows, "stream")
+    ]
 
 
 def by_hold(holds: Sequence[float] = (5, 10, 30), *, users: int = 200, **more: Any) -> list[Row]:
@@ -302,7 +349,7 @@ def _grows(column: str, rows: Rows, *, falls: bool = False) -> Iterable[bool]:
             yield (part[-1]["mse"] > part[0]["mse"]) is not falls
 
 
-def _ordered(figure: str, rows: Rows, axis: str, *, above: bool = False) -> list[bool]:
+def ordered(figure: str, rows: Rows, axis: str, *, above: bool = False) -> list[bool]:
     """Whether sppa comes before etm, and that before pegasus_local, in each stream and place."""
     found = by(rows, "stream", axis, "method")
     return [
@@ -313,11 +360,11 @@ def _ordered(figure: str, rows: Rows, axis: str, *, above: bool = False) -> list
 
 
 def _claims(axis: str, word: str, rows: Rows) -> list[Claim]:
-    made = [claim(f"the error {word}s", _grows(axis, rows, falls=word == "fall"))]
+    told = [claim(f"the error {word}s", _grows(axis, rows, falls=word == "fall"))]
     if len(values_of(rows, "method")) > 1:
         said = "sppa has less error than etm, and that less than pegasus_local"
-        made.append(claim(said, _ordered("mse", rows, axis)))
-    return made
+        told.append(claim(said, ordered("mse", rows, axis)))
+    return told
 
 
 def _monitored(rows: Rows) -> list[Claim]:
@@ -325,14 +372,14 @@ def _monitored(rows: Rows) -> list[Claim]:
     return [
         claim(
             "sppa tells fast from slow better than etm, and that better than pegasus_local",
-            _ordered("auc", rows, "calibration", above=True),
+            ordered("auc", rows, "calibration", above=True),
         ),
         claim("pegasus_local tells it by chance", (abs(row["auc"] - 0.5) < 0.05 for row in last)),
     ]
 
 
 _QUICK = {"names": (TRIPS,)}
-_DATA = (
+DATA = (
     "in place of the paper's Taxi, Eye and Smartphone, which are not among our data sets: made-up"
     " trips (200 users, 200 slots), and Volume, C6H6 and Appliances in 50 pieces of 160 slots each;"
     " at quick depth the trips alone"
@@ -353,7 +400,7 @@ EXPERIMENTS = (
         _QUICK,
         partial(_claims, "tau", "grow"),
         {"": _MSE("tau", xlabel="tau (slots)")},
-        _DATA,
+        DATA,
     ),
     Experiment(
         "sppa-epsilon",
@@ -364,7 +411,7 @@ EXPERIMENTS = (
         _QUICK,
         partial(_claims, "epsilon", "fall"),
         {"": _MSE("epsilon")},
-        _DATA,
+        DATA,
     ),
     Experiment(
         "sppa-window",
@@ -375,7 +422,7 @@ EXPERIMENTS = (
         _QUICK,
         partial(_claims, "window", "grow"),
         {"": _MSE("window", xlabel="window (slots)")},
-        _DATA,
+        DATA,
     ),
     Experiment(
         "sppa-monitoring",
@@ -385,6 +432,7 @@ EXPERIMENTS = (
         partial(_over, monitoring),
         _QUICK,
         _monitored,
-        data=_DATA,
+        {"": _curves},
+        DATA,
     ),
 )

@@ -7,15 +7,29 @@ wins over unclipped noise is won by any release inside the domain, the constant 
 ``buc_order`` clips by itself, each mean to its bucket; that is why it alone has the figure.
 
 Measured at epsilon 0.1: clipping makes the error of naive noise 21 times smaller on all four
-streams, ``buc_order`` as published 26 to 41 times, the midpoint 28 to 71 times. ``comp_order`` does
-not come down to what Table III prints: 0.30 of naive noise where 0.19 and 0.20 are printed.
+streams, ``buc_order`` as published 26 to 41 times, the midpoint 28 to 71 times.
+
+Table III itself is reproduced in the authors' setting (the column ``theirs``): the domain ends with
+the greatest value, and ``comp_order`` is what their artefact runs, `AsRun`. But the table has its
+two streams exchanged: what it prints of one is what we find on the other, in 22 or 23 of 24 cells;
+as it is headed in 17 or 18 (of the 12 that naive noise and groups have, all). The one left is
+BucOrder on Unemployment at epsilon 1, 0.22 for 0.29: the artefact flips to *other* buckets, as the
+text has it and ``published``, after the pseudo-code, has not; so simulated it is 0.28.
+
+CompOrder as the text has it is not in the table. In batches it has 0.30 of naive noise at epsilon
+0.1, since the first values of a batch have no bounds; sliding (its type in Table II) 0.04, since
+its bounds are held inside the domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import isnan, log
+from math import hypot, isnan, log, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.claims import Claim, at_most, claim
@@ -32,7 +46,7 @@ from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, Stream, stream
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, points, values_of, where
 from ldp_kafka.evaluation.plots import Panel
 
-__all__ = ["EXPERIMENTS", "PRINTED", "claims", "panels", "rows"]
+__all__ = ["EXPERIMENTS", "PRINTED", "AsRun", "claims", "panels", "rows"]
 
 EPSILONS = (0.1, 0.5, 1.0)  # of Table III
 METHODS = ("naive", *(name for name in PAPER if not name.endswith("point")), OURS)
@@ -40,7 +54,8 @@ DELAY = 10
 SMALL = 0.1  # the epsilon of the "30 times"
 TIMES = 15.0  # that clipping makes naive noise's error smaller, at least
 HALF = 0.5
-NEAR = 0.05  # of the printed ratios, which have two digits
+NEAR, RUNS = 0.05, 20  # of the printed ratios, which have two digits; runs behind each
+EXCHANGED = {"unemployment": "outpatient", "outpatient": "unemployment"}
 # (stream, method): error over that of naive noise at epsilon 0.1, 0.5, 1, as printed in Table III;
 # its "Discontin" does not say where the noise is
 PRINTED = {
@@ -56,6 +71,34 @@ PRINTED = {
         ("outpatient", "buc_order"): (0.03, 0.15, 0.29),
     }.items()
 }
+
+
+class AsRun(NamedTuple):
+    """CompOrder as the authors' artefact runs it, which is Algorithms 3 and 4 to the letter: the
+    lower bound is taken from values that were said to be *larger*, and the upper one from smaller
+    ones. So bounds nearly always cross, and their middle is released. It slides, clips nothing, and
+    leaves out the value just before.
+    """
+
+    end: float
+    """Of the domain, which begins with 0."""
+    epsilon: float
+    seed: int
+
+    def release(self, streams: NDArray[np.float64], randomness: object) -> NDArray[np.float64]:
+        """Of streams (n, slots)."""
+        del randomness
+        draw, told = np.random.default_rng(self.seed).laplace, self.epsilon / 4
+        rho = draw(0, 4 * self.end / told, (len(streams), 1))
+        out = streams + draw(0, self.end / (3 * told), streams.shape)
+        for at in range(streams.shape[1]):
+            near = slice(max(at - DELAY + 1, 0), max(at - 1, 0))
+            apart = streams[:, near] - streams[:, at, None]
+            larger = apart + draw(0, 4 * (2 * DELAY - 1) * self.end / told, apart.shape) > rho
+            low = np.where(larger, out[:, near], 0.0).max(axis=1, initial=0.0)
+            high = np.where(larger, np.inf, out[:, near]).min(axis=1, initial=np.inf)
+            out[:, at] = np.where(low > high, (low + high) / 2, out[:, at])
+        return out
 
 
 def rows(
@@ -86,23 +129,50 @@ def _cell(on: Stream, epsilon: float, methods: Sequence[str], repeats: int, seed
     for each in ("naive", *(other for other in methods if other != "naive")):
         both[each] = (found(each, clipped=False), found(each, clipped=True))
     free, naive = (one["mae"] for one in both["naive"])
+    theirs = _theirs(on, epsilon, repeats, seed)
     return [
         (
             {"stream": on.name, "epsilon": epsilon, "method": each, "unclipped": raw["mae"]}
             | {"clipped": held["mae"], "clipped_error": held["mae_error"]}
+            | theirs.get(each, {"theirs": nan, "theirs_error": nan})
             | {
-                "printed": PRINTED.get((on.name, each), {}).get(epsilon, float("nan")),
+                "printed": PRINTED.get((on.name, each), {}).get(epsilon, nan),
                 "unclipped_over_naive": raw["mae"] / free,
                 "clipped_over_naive": held["mae"] / free,
                 "over_clipped_naive": held["mae"] / naive,
                 "by_clipping": log(free / naive) / log(free / held["mae"])
                 if held["mae"] != free
-                else float("nan"),
+                else nan,
                 "repeats": repeats,
             }
         )
         for each, (raw, held) in both.items()
     ]
+
+
+def _theirs(on: Stream, epsilon: float, repeats: int, seed: int) -> dict[str, Row]:
+    """Errors over that of naive noise in the authors' setting, on the streams of Table III."""
+    end = float(on.values.max())
+    own, how = on._replace(domain=(0.0, end)), {"epsilon": epsilon, "delay": DELAY}
+    found = {
+        name: errors(
+            AsRun(end, epsilon, seed)
+            if name == "comp_order"
+            else made(name, own, calibration="published", clipped=False, **how),
+            own,
+            repeats=repeats,
+            seed=seed,
+        )
+        for stream, name in PRINTED
+        if stream == on.name
+    }
+    return {
+        name: {
+            "theirs": row["mae"] / found["naive"]["mae"],
+            "theirs_error": row["mae_error"] / found["naive"]["mae"],
+        }
+        for name, row in found.items()
+    }
 
 
 def claims(found: Rows) -> list[Claim]:
@@ -130,18 +200,27 @@ def claims(found: Rows) -> list[Claim]:
                 for row in where(found, method="buc_order")
             },
         ),
-        at_most(
-            "unclipped error over that of naive noise, away from what Table III prints",
-            NEAR,
-            {
-                f"{_cell_of(row)}, {row['method']}": abs(
-                    row["unclipped_over_naive"] - row["printed"]
-                )
-                for row in found
-                if not isnan(row["printed"])
-            },
-        ),
+        _as_printed(found, "as it is headed", {name: name for name in EXCHANGED}),
+        _as_printed(found, "with its two streams exchanged", EXCHANGED),
     ]
+
+
+def _as_printed(found: Rows, how: str, headed: dict[str, str]) -> Claim:
+    """Whether the authors' setting gives what Table III prints under the headings of the streams.
+
+    A printed figure is the mean of 20 runs; so is two standard errors of that away.
+    """
+
+    def holds(row: Row) -> bool:
+        printed = PRINTED[headed[row["stream"]], row["method"]][row["epsilon"]]
+        spread = hypot(1, sqrt(row["repeats"] / RUNS)) * row["theirs_error"]
+        return bool(abs(row["theirs"] - printed) <= max(NEAR, 2 * spread))
+
+    return claim(
+        f"Table III, {how}: error over that of naive noise in the authors' setting is within"
+        f" {NEAR} of what is printed, or within two standard errors of {RUNS} runs",
+        (holds(row) for row in found if not isnan(row["theirs"])),
+    )
 
 
 def _cell_of(row: Row) -> str:
@@ -180,7 +259,12 @@ EXPERIMENTS = (
         "Table III",
         'what clipping to the domain gives of the "30 times"',
         rows,
-        {"streams": ("covid19_death",), "epsilons": (0.1,), "repeats": 5},
+        {
+            "streams": tuple(EXCHANGED),
+            "epsilons": (0.1, 1.0),
+            "methods": (*dict.fromkeys(method for _, method in PRINTED), OURS),
+            "repeats": 4,
+        },
         claims,
         {"": panels},
         DATA,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def made(
     if name in _POINTS:
         how["noise"] = "point"
     if name.startswith("buc_order") and calibration == "published":
-        how.setdefault("buckets", max(round(on.length / on.width), 1))
+        how.setdefault("buckets", ceil(on.length / on.width))
     if not clipped:
         kind = type(kind.__name__, (_Anywhere, kind), {})
     return kind(domain=on.domain, calibration=calibration, **how)

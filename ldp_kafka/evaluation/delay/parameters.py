@@ -15,11 +15,10 @@ What does not hold, measured in batches with noise at epsilon 0.5 and 1 (20 to 4
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from math import isnan
+from math import ceil, isnan, nan
 from operator import itemgetter
-from typing import Any
 
 from ldp_kafka.evaluation.claims import Claim, at_most
 from ldp_kafka.evaluation.delay.all_methods import DELAYS, EPSILONS, SETTINGS
@@ -29,12 +28,13 @@ from ldp_kafka.evaluation.delay.compared import (
     REPEATS,
     SMOOTHED_TO,
     by_cell,
+    calibrations,
     errors,
     is_smoothed,
     made,
     midpoint,
 )
-from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, TRENDS, stream
+from ldp_kafka.evaluation.delay.streams import DATA, STREAMS, TRENDS, Stream, stream
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, values_of, where
 from ldp_kafka.evaluation.plots import Line, Panel
 from ldp_kafka.methods.delay.deviation import AUTHORS_THETA
@@ -45,9 +45,12 @@ __all__ = [
     "OF_BEST",
     "THETAS",
     "UNEMPLOYMENT",
+    "Tried",
+    "authors",
     "claims",
     "panels",
     "rows",
+    "sweep",
 ]
 
 THETAS = (0.25, 4.0, 64.0, 1024.0, 2.0**16)  # the last: one group a window
@@ -56,7 +59,68 @@ OF_BEST = 1.05
 UNEMPLOYMENT = 80.0
 """Thousands of persons: the MAE of groups on sums at a delay of 100 and epsilon 1."""
 GROUPS = ("contin_group", "discontin_group")
+PARAMETERS = {OURS: "segment", "buc_order": "buckets", "naive": "", "comp_order": ""}  # else theta
 _OVER = "segment_mean, smoothed, over the best theta or number of buckets that was tried"
+
+
+Tried = tuple[str, Row, Row]
+"""A method, what it takes, and what its row says beside what `sweep` says."""
+
+
+def sweep(
+    tried: Callable[[Stream], Iterable[Tried]],
+    streams: Sequence[str],
+    *,
+    epsilons: Sequence[float],
+    delays: Sequence[int],
+    settings: Sequence[str] = ("batch",),
+    published: bool = False,
+    smooth: bool = False,
+    smoothed_to: int = SMOOTHED_TO,
+    repeats: int = REPEATS,
+    seed: int = 0,
+) -> list[Row]:
+    """Methods with parameters, noise on sums where nothing else is said, and the midpoint.
+
+    Parameters
+    ----------
+    published : whether they are measured as published, too
+    smooth : whether they are measured smoothed, too, up to a sliding delay of ``smoothed_to``
+    """
+    table: list[Row] = []
+    for on, epsilon, delay, setting in product(map(stream, streams), epsilons, delays, settings):
+        place: Row = {"epsilon": epsilon, "delay": delay, "setting": setting}
+        nothing = {"parameter": "", "value": nan, "source": "default", "calibration": "sound"}
+        middle = {"method": MIDPOINT, **nothing, **_figures(midpoint(on))}
+        table.append({"stream": on.name, **place, **middle})
+        for name, own, said in tried(on):
+            parameter = PARAMETERS.get(name, "theta")
+            for calibration in calibrations(name) if published else ("sound",):
+                how = {**place, **own, "calibration": calibration}
+                raw, *after = (
+                    made(name, on, smooth=smoothed, **how)
+                    for smoothed in (False, True)
+                    if not smoothed or (smooth and is_smoothed(name, setting, delay, smoothed_to))
+                )
+                found = [errors(each, on, repeats=repeats, seed=seed) for each in (raw, *after)]
+                value = {"parameter": parameter, "value": float(getattr(raw, parameter, nan))}
+                table.append(
+                    {"stream": on.name, **{key: how[key] for key in place}, "method": name}
+                    | {**value, **said, "calibration": calibration, **_figures(*found)}
+                )
+    return [{**row, "repeats": repeats} for row in table]
+
+
+def authors(name: str, on: Stream) -> Row:
+    """The authors' theta or number of buckets."""
+    if name == "buc_order":
+        return {"buckets": ceil(on.length / on.width)}
+    return {"theta": AUTHORS_THETA / on.length}
+
+
+def _figures(raw: Row, smoothed: Row | None = None) -> Row:
+    after = nan if smoothed is None else smoothed["mae"]
+    return {"mae": raw["mae"], "mae_error": raw["mae_error"], "smoothed_mae": after}
 
 
 def rows(
@@ -78,35 +142,17 @@ def rows(
     ----------
     smoothed_to : the longest delay whose sliding windows are smoothed, but for segments
     """
-    table: list[Row] = []
-    for on, epsilon, delay, setting in product(map(stream, streams), epsilons, delays, settings):
-        tried: list[tuple[str, dict[str, Any], str]] = [
-            *((name, {"theta": theta}, "tried") for name in GROUPS for theta in thetas),
-            *(("buc_order", {"buckets": number}, "tried") for number in buckets),
-            *((name, {"theta": AUTHORS_THETA / on.length}, "authors") for name in GROUPS),
-            ("buc_order", {"buckets": round(on.length / on.width)}, "authors"),
-            *((name, {}, "default") for name in (*GROUPS, "buc_order", OURS)),
+
+    def tried(on: Stream) -> list[Tried]:
+        return [
+            *((name, {"theta": theta}, {"source": "tried"}) for name in GROUPS for theta in thetas),
+            *(("buc_order", {"buckets": number}, {"source": "tried"}) for number in buckets),
+            *((name, authors(name, on), {"source": "authors"}) for name in (*GROUPS, "buc_order")),
+            *((name, {}, {"source": "default"}) for name in (*GROUPS, "buc_order", OURS)),
         ]
-        place: Row = {"epsilon": epsilon, "delay": delay, "setting": setting}
-        cell = {"stream": on.name, **place}
-        nothing = {"parameter": "", "value": float("nan"), "source": "default"}
-        table.append({**cell, "method": MIDPOINT, **nothing, **_figures(midpoint(on))})
-        for name, own, source in tried:
-            parameter = {OURS: "segment", "buc_order": "buckets"}.get(name, "theta")
-            raw, *after = (
-                made(name, on, smooth=smooth, **place, **own)
-                for smooth in (False, True)
-                if not smooth or is_smoothed(name, setting, delay, smoothed_to)
-            )
-            found = (errors(each, on, repeats=repeats, seed=seed) for each in (raw, *after))
-            value = {"parameter": parameter, "value": float(getattr(raw, parameter))}
-            table.append({**cell, "method": name, **value, "source": source, **_figures(*found)})
-    return [{**row, "repeats": repeats} for row in table]
 
-
-def _figures(raw: Row, smoothed: Row | None = None) -> Row:
-    after = float("nan") if smoothed is None else smoothed["mae"]
-    return {"mae": raw["mae"], "mae_error": raw["mae_error"], "smoothed_mae": after}
+    how: Row = {"epsilons": epsilons, "delays": delays, "settings": settings, "repeats": repeats}
+    return sweep(tried, streams, smooth=True, smoothed_to=smoothed_to, seed=seed, **how)
 
 
 def claims(found: Rows) -> list[Claim]:

@@ -15,26 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.claims import Claim, below, claim
-from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, measured, values_of
+from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, by, curves, measured, values_of
 from ldp_kafka.evaluation.ldp_ids import comparison
 from ldp_kafka.evaluation.ldp_ids.comparison import NAMES, POPULATION
 from ldp_kafka.evaluation.ldp_ids.crowds import FAST, MADE_AND_TAXI, STREAMS, Stream, stream
 from ldp_kafka.evaluation.ldp_ids.simulation import simulate
-from ldp_kafka.evaluation.metrics import Curve, auc, roc
-from ldp_kafka.evaluation.plots import Line, Panel
+from ldp_kafka.evaluation.metrics import auc, roc
+from ldp_kafka.evaluation.plots import Panel
 
 __all__ = ["EXPERIMENTS", "SHOWN", "Events", "claims", "events_of", "monitoring", "panels"]
 
 SHOWN = ("lba", "lsp", "lpu", "lpd", "lpa")
 """The five of figure 7."""
 HIGH = 0.75
-RATES = tuple(np.linspace(0, 1, 101).tolist())  # false positives at which a curve is kept
 
 
 class Events(NamedTuple):
@@ -121,7 +120,7 @@ def claims(rows: Rows) -> list[Claim]:
 def panels(rows: Rows, *, seed: int = 0) -> list[Panel]:
     """The ROC curves of one run of each row's protocol and stream: the first of its table."""
     known = {name: stream(name) for name in values_of(rows, "stream")}
-    found: dict[str, dict[str, Line]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["method"] not in SHOWN:
             continue
@@ -129,19 +128,9 @@ def panels(rows: Rows, *, seed: int = 0) -> list[Panel]:
         events = events_of(crowd)
         place = row["method"], row["epsilon"], row["window"]
         (scores,) = _scores(crowd, events, *place, 1, seed)
-        curve = _thinned(roc(scores, events.positive))
-        found.setdefault(row["stream"], {})[row["method"]] = curve
-    return [
-        Panel(
-            name,
-            lines,
-            "false positive rate",
-            "true positive rate",
-            yscale="linear",
-            diagonal=True,
-        )
-        for name, lines in found.items()
-    ]
+        curve = roc(scores, events.positive)
+        found.setdefault(row["stream"], {})[row["method"]] = curve[:2]
+    return [curves(name, each) for name, each in found.items()]
 
 
 def _scores(
@@ -164,12 +153,6 @@ def _scores(
         ).values[:, events.category]
         for at in range(repetitions)
     ]
-
-
-def _thinned(curve: Curve) -> Line:
-    """A curve at `RATES`: at each the most that is found."""
-    last = np.searchsorted(curve.false_positive, RATES, side="right") - 1
-    return Line(list(RATES), curve.true_positive[last].tolist())
 
 
 EXPERIMENTS = (

@@ -204,20 +204,48 @@ def test_clipping_is_told_apart(waves):
     assert by[MIDPOINT]["unclipped"] == by[MIDPOINT]["clipped"]
     assert naive["unclipped"] == pytest.approx(10_000, rel=0.3)
     found = clipping.claims(rows)
-    assert [each.settings for each in found] == [1, 1, 1, 2]
+    assert [each.settings for each in found] == [1, 1, 1, 2, 2]
     assert found[0].reproduced
     assert found[1].reproduced
     free = [dict(row, clipped_over_naive=0.1, by_clipping=0.4) for row in rows]
     assert [each.reproduced for each in clipping.claims(free)[:2]] == [False, False]
-    turned = [
-        dict(row, clipped=1 / row["clipped"], unclipped_over_naive=row["printed"] + 0.06)
-        for row in rows
-    ]
-    before = [each.reproduced for each in found[2:]]
-    after = [each.reproduced for each in clipping.claims(turned)[2:]]
-    assert after == [not before[0], False]
+    turned = [dict(row, clipped=1 / row["clipped"]) for row in rows]
+    assert clipping.claims(turned)[2].reproduced is not found[2].reproduced
     (panel,) = clipping.panels(rows)
     assert panel.lines["as printed in Table III"].y == [1.0, 0.03]
+
+
+@cases("other", [False, True])
+def test_table_three_is_told_from_its_streams_exchanged(other):
+    """Figures as they are printed, of this stream or of the other; a spread of 20 runs is let."""
+    rows = []
+    for (stream, method), printed in clipping.PRINTED.items():
+        shown = clipping.PRINTED[clipping.EXCHANGED[stream] if other else stream, method]
+        place = {"stream": stream, "method": method, "repeats": 20, "printed": printed[1.0]}
+        rows.append({**place, "epsilon": 1.0, "theirs": shown[1.0] + 0.049, "theirs_error": 0.01})
+
+    def told(found):
+        *_, headed, exchanged = (
+            clipping._as_printed(found, "", how)
+            for how in ({each: each for each in clipping.EXCHANGED}, clipping.EXCHANGED)
+        )
+        return headed.reproduced, exchanged.reproduced
+
+    assert told(rows) == (not other, other)
+    assert told([dict(row, theirs=row["theirs"] + 0.002) for row in rows]) == (False, False)
+    wide = [dict(row, theirs=row["theirs"] + 0.002, theirs_error=0.02) for row in rows]
+    assert told(wide) == (not other, other)
+
+
+def test_comp_order_as_it_is_run_takes_bounds_the_wrong_way_round():
+    """Without noise: the middle of the largest larger and the smallest smaller value before the
+    last; a value beyond all of them is released as it is.
+    """
+    run = clipping.AsRun(10.0, 1e9, 1)
+    streams = np.array([[5.0, 1.0, 9.0, 4.0], [5.0, 6.0, 9.0, 4.0]])
+    assert run.release(streams, None) == pytest.approx(
+        np.array([[5.0, 1.0, 9.0, 3.0], [5.0, 6.0, 9.0, 4.0]]), abs=1e-4
+    )
 
 
 @cases("better", [0.9, 1.1])

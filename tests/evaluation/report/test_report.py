@@ -165,7 +165,7 @@ def test_the_page_stands_by_itself(monkeypatch, tmp_path):
     plots = [
         file for each in made.documents.values() for of in each["plots"].values() for file in of
     ]
-    assert read.tags.count("svg") == len(plots) == 2
+    assert read.tags.count("svg") == len(plots) == 3
     assert "#000000" not in page
     assert "prefers-color-scheme: dark" in page
     for each in made.documents.values():
