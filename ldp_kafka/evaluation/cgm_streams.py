@@ -119,9 +119,9 @@ def by_slot(
             there = name == TAXI and epsilon == 2 and (method != "cgm" or bound == TAXI_C)
             found += [
                 {"stand_in": name, "users": len(values), "slots": values.shape[1]}
-                | {"epsilon": epsilon, "method": method, "bound": bound, "slot": at}
+                | {"epsilon": epsilon, "method": method, "clip_bound": bound, "slot": at}
                 | {column: float(each[at - 1]) for column, each in errors.items()}
-                | {"printed": PRINTED.get(method, nan) if there and at >= STABLE else nan}
+                | {"printed_of_taxi": PRINTED.get(method, nan) if there and at >= STABLE else nan}
                 for at in REPORTS
                 if at <= values.shape[1]
             ]
@@ -136,9 +136,9 @@ def claims(rows: Rows) -> list[Claim]:
 def _of(column: str, whose: str, rows: Rows) -> list[Claim]:
     """Of one of the errors; the mean over the slots where no slot is named."""
     names, epsilons = values_of(rows, "stand_in"), values_of(rows, "epsilon")
-    bounds = values_of(where(rows, method="cgm"), "bound")
+    bounds = values_of(where(rows, method="cgm"), "clip_bound")
     base = by(where(rows, method="gaussian_direct"), "stand_in", "epsilon", "slot")
-    ours = by(where(rows, method="cgm"), "stand_in", "epsilon", "slot", "bound")
+    ours = by(where(rows, method="cgm"), "stand_in", "epsilon", "slot", "clip_bound")
     later = [cell for cell in ours if cell[2] > 1]
     mean = dict.fromkeys(((name, e, c) for name, e, _, c in later), 0.0)
     share = dict(mean)
@@ -182,7 +182,10 @@ def _of(column: str, whose: str, rows: Rows) -> list[Claim]:
 
 def _panels(column: str, label: str, rows: Rows) -> list[Panel]:
     lines = [
-        {**row, "line": f"cgm, C = {row['bound']:g}" if row["method"] == "cgm" else row["method"]}
+        {
+            **row,
+            "line": f"cgm, C = {row['clip_bound']:g}" if row["method"] == "cgm" else row["method"],
+        }
         for row in rows
     ]
     how: Row = {"each": ("stand_in", "epsilon"), "lines": ("line",), "xscale": "log"}

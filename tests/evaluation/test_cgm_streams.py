@@ -62,9 +62,11 @@ def test_each_claim_can_be_told_and_missed(name, monkeypatch):
     def paper(row, sign):
         if row["method"] != "cgm":
             return (1 / row["epsilon"]) ** sign
-        bias = 0.02 * (row["epsilon"] == 2.0) * (1 if name == "regions" else 0.1 / row["bound"])
+        bias = (
+            0.02 * (row["epsilon"] == 2.0) * (1 if name == "regions" else 0.1 / row["clip_bound"])
+        )
         early = 1 / row["slot"] if sign < 0 or row["slot"] < 10 else 0.0
-        return ((row["bound"] + 0.01 + bias + early) / row["epsilon"]) ** sign
+        return ((row["clip_bound"] + 0.01 + bias + early) / row["epsilon"]) ** sign
 
     for sign in (1, -1):
         columns = ("mse", "mse_of_mean")

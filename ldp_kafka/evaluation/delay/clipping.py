@@ -134,9 +134,9 @@ def _cell(on: Stream, epsilon: float, methods: Sequence[str], repeats: int, seed
         (
             {"stream": on.name, "epsilon": epsilon, "method": each, "unclipped": raw["mae"]}
             | {"clipped": held["mae"], "clipped_error": held["mae_error"]}
+            | {"printed": PRINTED.get((on.name, each), {}).get(epsilon, nan)}
             | theirs.get(each, {"theirs": nan, "theirs_error": nan})
             | {
-                "printed": PRINTED.get((on.name, each), {}).get(epsilon, nan),
                 "unclipped_over_naive": raw["mae"] / free,
                 "clipped_over_naive": held["mae"] / free,
                 "over_clipped_naive": held["mae"] / naive,
