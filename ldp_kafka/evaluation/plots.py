@@ -68,7 +68,7 @@ def draw(path: Path, title: str, panels: Sequence[Panel]) -> list[Path]:
 
     Parameters
     ----------
-    path : of the file, without the end of its name
+    path : of the file; ``.png`` is added where its name does not end so
 
     Raises
     ------
@@ -76,7 +76,7 @@ def draw(path: Path, title: str, panels: Sequence[Panel]) -> list[Path]:
     """
     needed()
     figure = _figure(title, panels, _names(panels))
-    made = path.with_name(f"{path.name}.png")
+    made = path.with_name(f"{path.name.removesuffix('.png')}.png")
     made.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(made)
     return [made]
