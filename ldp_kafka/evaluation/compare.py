@@ -145,11 +145,12 @@ def _kinds(wanted: Sequence[str], parameters: Mapping[str, Any]) -> dict[str, Ru
             raise ConfigurationError(
                 f"unknown method {name!r}{did_you_mean(name, names())}; known: {', '.join(names())}"
             )
-        if "dimension" in kind.parameters:
+        if "dimension" in kind.needed:
             raise ConfigurationError(f"{name} is for lists of numbers, and values are single ones")
         kinds[name] = kind
-    # with a contribution a guarantee would be of less than whole values
-    known = {"mechanism"}.union(*(kind.parameters for kind in kinds.values())) - {"contribution"}
+    # with a contribution a guarantee would be of less than whole values; these are no lists
+    known = {"mechanism"}.union(*(kind.parameters for kind in kinds.values()))
+    known -= {"contribution", "dimension"}
     for one in parameters:
         if one not in known:
             raise ConfigurationError(
