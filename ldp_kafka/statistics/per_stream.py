@@ -47,7 +47,7 @@ class PerStream(Statistic):
             error * (hi - lo),
             constant * (hi - lo),
             1,
-            error_reason=self._made.reason,
+            error_reason=self._made.unstated,
             drift=DRIFT * (hi - lo),
         )
 

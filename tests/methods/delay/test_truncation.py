@@ -8,6 +8,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.methods.delay.truncation import truncation_of
 from ldp_kafka.randomness import keyed, seeded
+from ldp_kafka.statistics.per_stream import PerStream
 from tests.cases import cases
 from tests.keys import KEY
 
@@ -47,6 +48,7 @@ def test_every_method_of_batches_takes_it(name, calibration):
     assert np.isfinite(released).all()
     assert (released <= 1).all()
     assert method.single_reason == "unknown_threshold"
+    assert PerStream(method).predict(1).error_reason == "unknown_threshold"
     assert method.truncation == {"interval": 5, "thresholds": 32}
     plain = made(name, calibration=calibration)
     assert method.use != plain.use
