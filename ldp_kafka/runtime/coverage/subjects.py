@@ -60,15 +60,19 @@ _ORACLES = {
     ("lpu", "categorical"): ("oue", "olh", "subset_selection", "hadamard"),
 }
 """Mechanisms beside a method's default one, whose laws differ: by method and kind of values."""
-_CLIP = "clip: 0.25"
-"""A clip range of capp's beside the automatic one."""
+_MODES = {
+    "capp": "clip: 0.25",
+    "naive": "truncation: true",
+    "sppa": f"dimension: {DIMENSION}",
+}
+"""Methods that are judged with one more key too."""
 
 
 class Subject(NamedTuple):
     """One method with one statistic."""
 
     method: str
-    """With its mechanism or clip range, where it is not the default one."""
+    """With its mechanism, or one more key, where it is not as by default."""
     statistic: str
     privacy: str
     """Keys of the topology's section, but for the method."""
@@ -161,8 +165,9 @@ def _subjects() -> Iterator[Subject]:
                     privacy += ", trust: curator"
                 made = Subject(name, statistic, privacy, output)
                 yield made
-                if name == "capp":
-                    yield Subject(f"{name} ({_CLIP})", statistic, f"{privacy}, {_CLIP}", output)
+                if name in _MODES:
+                    key = _MODES[name]
+                    yield Subject(f"{name} ({key})", statistic, f"{privacy}, {key}", output)
                 for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)
