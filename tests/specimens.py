@@ -189,6 +189,7 @@ DELAY_METHODS = {
         ({"delay": 1, "buckets": 1}, {}),
         ({"delay": 2, "buckets": 2, "window": 3, **SLIDING}, {"length": 4}),
         ({"delay": 2, "buckets": 2, **EVERY}, {"length": 4}),
+        ({"delay": 3, "buckets": 2, **POINT, "smooth": "median"}, {"length": 4}),
     ],
     "comp_order": [
         ({"delay": 3}, ENDS),
@@ -202,6 +203,7 @@ DELAY_METHODS = {
     "contin_group": [
         *(*GROUPS, ({"delay": 3, **POINT}, {}), ({"delay": 12, "theta": 0.0}, {})),
         *(({"delay": 2, "theta": 0.7, **EVERY}, {}), ({"delay": 2, **POINT, **EVERY}, {})),
+        ({"delay": 3, **POINT, "smooth": "median", **SLIDING}, {}),
     ],
     "discontin_group": [
         ({"delay": 5, "theta": 0.7}, ENDS),
@@ -211,6 +213,7 @@ DELAY_METHODS = {
         ({"delay": 2, **POINT, **WIDE, **SLIDING}, ENDS),
         ({"delay": 4, "theta": 0.7, "window": 2}, {"length": 4}),
         ({"delay": 2, "theta": 0.7, **EVERY}, {"length": 4}),
+        ({"delay": 3, "theta": 0.7, **POINT, "smooth": "median"}, {"length": 4}),
     ],
     "dpi": [
         ({"delay": 2, "synopses": 3}, {}),
@@ -227,8 +230,11 @@ DELAY_METHODS = {
         ({"delay": 2, **WIDE, **OFTEN}, {}),
         ({"delay": 1, "window": 2, **OFTEN}, {"length": 4}),
     ],
-    "pegasus": [GROUPS[0], GROUPS[1], GROUPS[2], ({"delay": 2, **EVERY}, {"length": 4})],
-    "pegasus_delay": [GROUPS[0], GROUPS[3], GROUPS[4]],
+    "pegasus": [
+        *(GROUPS[0], GROUPS[1], GROUPS[2], ({"delay": 2, **EVERY}, {"length": 4})),
+        ({"delay": 3, "smooth": "median", **SLIDING}, {}),
+    ],
+    "pegasus_delay": [GROUPS[0], GROUPS[3], GROUPS[4], ({"delay": 3, "smooth": "median"}, {})],
     "segment_mean": [
         ({"delay": 3, "segment": 2}, {}),
         ({"delay": 3, "segment": 2, **SLIDING}, {}),

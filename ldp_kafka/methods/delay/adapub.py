@@ -72,6 +72,7 @@ class AdaPub(ContinGroup):
     """
 
     name = "adapub"
+    medians: ClassVar[bool] = False  # it has no other
     noises: ClassVar[tuple[str, ...]] = ("point",)
     parameters: ClassVar[dict[str, str]] = {
         name: line for name, line in DelayMethod.parameters.items() if name != "truncation"
@@ -158,15 +159,6 @@ class AdaPub(ContinGroup):
             super()._begin(window, where, count)
         else:
             window.set("open", window.slot, where)
-
-    def _median(self, window: Rows, founder: NDArray[np.int64], some: Some) -> Floats:
-        """Of the noisy values (m,) of these groups so far, in lengths of the domain."""
-        members = window.ring("founder")[:, some] == founder
-        ordered = np.where(members, window.ring("noisy")[:, some], np.iinfo(np.int64).max)
-        ordered.sort(axis=0)
-        size = members.sum(axis=0)
-        middle = np.stack([(size - 1) // 2, size // 2])
-        return np.asarray(np.take_along_axis(ordered, middle, axis=0).sum(axis=0) / (2 * FIXED))
 
     def end(self, window: Rows) -> None:
         self._let_go(window)  # every value was perturbed when it came

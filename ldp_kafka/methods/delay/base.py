@@ -38,8 +38,8 @@ __all__ = ["COMPARE", "ONCE", "OWN", "VALUE", "DelayMethod"]
 VALUE, ONCE, COMPARE = 0, 1, 2
 OWN = ("adder", "alone", "threshold", "test", "vector", "flip", "choice")
 """The attributes of a method that are what it draws with, or None."""
-SMOOTH = "smooth"
-"""The parameter that no draw depends on."""
+SMOOTH, MEDIAN = "smooth", "median"
+"""The parameter that no draw depends on, and one of its values: the paper's MedianSmoother."""
 
 
 class DelayMethod(WindowReports):
@@ -58,7 +58,9 @@ class DelayMethod(WindowReports):
         each value
     smooth : whether releases are smoothed (`Smoother`), by what was released before and what the
         window has: post-processing, it changes no noise; ``{"season": n}``: and a season of n slots
-        is learnt (`Season`), 2..1024, such as 7 of days that differ by the day of the week
+        is learnt (`Season`), 2..1024, such as 7 of days that differ by the day of the week;
+        ``median``: the median of a group's noisy values in place of their mean, of groups with
+        ``noise: point``
     truncation : in batches, whether values above a threshold are clamped to it, which is chosen by
         the values of an earlier batch (`Truncation`); ``{"interval": n, "thresholds": k}``: every n
         batches, 1..65536, among k, 2..1024; default: 5 and 32
@@ -105,6 +107,8 @@ class DelayMethod(WindowReports):
     """Where it can draw, its default first."""
     smooths: ClassVar[bool] = False
     """Whether its releases are smoothed by default."""
+    medians: ClassVar[bool] = False
+    """Whether it can release the median of a group's noisy values in place of their mean."""
     fills: ClassVar[bool] = False
     """Whether a slot without a value is released where slots beside it have one."""
     limit: Truncation | None
@@ -134,7 +138,7 @@ class DelayMethod(WindowReports):
         domain: tuple[float, float],
         setting: str = "batch",
         noise: str | None = None,
-        smooth: bool | Mapping[str, int] | None = None,
+        smooth: bool | str | Mapping[str, int] | None = None,
         truncation: bool | Mapping[str, int] | None = None,
         contribution: float | None = None,
         window: int = 1,
@@ -150,10 +154,14 @@ class DelayMethod(WindowReports):
                 f"noise must be {' or '.join(self.noises)}: {self.name} has no other"
             )
         season = 0
+        self.median = isinstance(smooth, str)
+        if isinstance(smooth, str):
+            self._check_median(smooth, noise)
+            smooth = False
         if isinstance(smooth, Mapping):
             season, smooth = season_of(smooth), True
         if smooth is not None and not isinstance(smooth, bool | np.bool):
-            raise TypeError("smooth must be true or false, or {season: slots}")
+            raise TypeError("smooth must be true or false, median, or {season: slots}")
         if calibration not in ("sound", "published"):
             raise ConfigurationError("calibration must be 'sound' or 'published'")
         self.setting, self.calibration = setting, calibration
@@ -181,6 +189,13 @@ class DelayMethod(WindowReports):
         self.limit = self.reduced = None
         if self.truncation is not None:
             self._truncate(**self.truncation)
+
+    def _check_median(self, smooth: Any, noise: str | None) -> None:
+        """ConfigurationError unless it is ``median``, of a method that can release one."""
+        if smooth != MEDIAN:
+            raise ConfigurationError("smooth must be true or false, median, or {season: slots}")
+        if not self.medians or (noise or self.noises[0]) != "point":
+            raise ConfigurationError("smooth: median is for groups with noise: point")
 
     def _truncate(self, interval: int, thresholds: int) -> None:
         """Make ``limit`` and ``reduced``."""
@@ -320,7 +335,7 @@ class DelayMethod(WindowReports):
         found = super().resolved
         if self.truncation is None:
             found.pop("truncation", None)
-        return found
+        return found | ({SMOOTH: MEDIAN} if self.median else {})
 
     def kept(self) -> dict[str, Field]:
         """What it keeps of the slots of a window: the release, before it is clipped, in lengths of

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +29,7 @@ class Grouped(DelayMethod):
     """
 
     adder: SumNoise
+    medians: ClassVar[bool] = True
 
     @property
     def averaged(self) -> int:
@@ -42,6 +45,7 @@ class Grouped(DelayMethod):
             "founder": Field("i8", span, NEVER),
             "total": Field("i8", span),
             "count": Field("i8", span),
+            **({"noisy": Field("i8", span)} if self.median else {}),
         }
 
     def _join(
@@ -50,6 +54,8 @@ class Grouped(DelayMethod):
         """Put the values of the slot into these founders' groups; who founds one is its own."""
         if self.noise == "point":
             values = self.adder.perturb(values, window.at_random(some, VALUE, values))
+        if self.median:
+            window.put("noisy", window.place, values, some)
         window.put("founder", window.place, founder, some)
         place, columns = founder % self.windows.span, among(window.count, some)
         window.ring("total")[place, columns] += values
@@ -112,18 +118,30 @@ class Grouped(DelayMethod):
         """Noisy means (m,) of groups, and the variance that each of their slots counts with."""
         one = self.adder.variance / FIXED**2
         if self.noise == "point":
-            return self._shaped(window, some, place, total, count), np.full(len(some), one)
+            sums: NDArray[Any] = total
+            if self.median:
+                sums = self._median(window, founder, some) * count * FIXED
+            return self._shaped(window, some, place, sums, count), np.full(len(some), one)
         source = window.at_random(some, VALUE, total, count, slot=founder)
         noisy = self.adder.perturb(total, source)
         # all slots of a group together tell as much as its one mean
         return self._shaped(window, some, place, noisy, count), one / count
+
+    def _median(self, window: Rows, founder: NDArray[np.int64], some: Some) -> NDArray[np.float64]:
+        """Of the noisy values (m,) of these groups so far, in lengths of the domain."""
+        members = window.ring("founder")[:, some] == founder
+        ordered = np.where(members, window.ring("noisy")[:, some], np.iinfo(np.int64).max)
+        ordered.sort(axis=0)
+        size = members.sum(axis=0)
+        middle = np.stack([(size - 1) // 2, size // 2])
+        return np.asarray(np.take_along_axis(ordered, middle, axis=0).sum(axis=0) / (2 * FIXED))
 
     def _shaped(
         self,
         window: Rows,
         some: NDArray[np.intp],
         place: NDArray[np.intp],
-        noisy: NDArray[np.int64],
+        noisy: NDArray[Any],
         count: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """Means (m,) of groups in lengths of the domain, from their noisy sums."""

@@ -90,7 +90,11 @@ class Pegasus(PegasusDelay):
         window.set("size", size, some)
         window.put("founder", window.place, founder, some)
         variance = self.adder.variance / FIXED**2 / size
-        self.keep(window, window.place, total / (size * FIXED), variance, some)
+        released = total / (size * FIXED)
+        if self.median:
+            window.put("noisy", window.place, noisy, some)
+            released = self._median(window, founder, some)
+        self.keep(window, window.place, released, variance, some)
 
     def end(self, window: Rows) -> None:
         self._let_go(window)  # every value was perturbed when it came

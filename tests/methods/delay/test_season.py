@@ -113,7 +113,7 @@ def test_it_changes_no_noise():
         ({"season": True}, TypeError),
         ({}, ConfigurationError),
         ({"season": 7, "trend": 1}, ConfigurationError),
-        ("season", TypeError),
+        ("season", ConfigurationError),
     ],
 )
 def test_what_is_no_season_is_refused(smooth, error):
