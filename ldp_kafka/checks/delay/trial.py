@@ -126,8 +126,9 @@ class DelayTrial:
         pair[1, quiet * span] = hi if self.small.contribution is None else (
             lo + self.small.contribution
         )  # fmt: skip
-        # after each no the next value begins a group, which has no test
-        before, last = quiet * span // 2, span - 1
+        # after each no the next value begins a group, which has no test unless it is published
+        sound = self.small.calibration == "sound"
+        before, last = quiet * span // (1 + sound), span - sound
         answers = np.zeros((2, before + last), np.intp)
         answers[0, before:] = 1
         return [(pair, answers)]

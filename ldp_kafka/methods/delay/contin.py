@@ -53,7 +53,10 @@ class ContinGroup(Deviating):
 
     ``published`` has the paper's sensitivity of one reach: threshold Lap(2 reach / e_g), tests
     Lap(4 reach / e_g). By the proof above that loses up to 2 e_g; nobody has found a stream that
-    loses more than e_g.
+    loses more than e_g. It also tests the first value of a group, whose deviation is 0, as
+    Algorithms 1 and 6 are printed: with a no the value is alone, and the next value is tested
+    against an empty group and a new threshold. That test says nothing about the value and makes
+    groups shorter, so ``sound`` has none.
 
     Examples
     --------
@@ -68,7 +71,8 @@ class ContinGroup(Deviating):
     vector: SparseVector | None
 
     def prepare(self) -> None:
-        queries, sound = self.windows.span - 1, self.calibration == "sound"
+        span, sound = self.windows.span, self.calibration == "sound"
+        queries = span - sound if span > 1 else 0
         groups, values = self._split(shaped=queries > 0 or not sound)
         self._groups, self._values = groups, values
         moved = 2 * self.reach if sound else self.reach
@@ -136,7 +140,11 @@ class ContinGroup(Deviating):
         vector: Any = self.vector
         levels = vector.thresholds(count, window.at_random(where, ONCE))
         window.set("level", levels, where)
-        window.set("open", window.slot, where)
+        founder: Any = window.slot
+        if self.calibration == "published":  # a no closes the group with its first value
+            stays = self._stays(window, where, np.zeros(count, np.int64))
+            founder = np.where(stays, founder, NEVER)
+        window.set("open", founder, where)
 
     def end(self, window: Rows) -> None:
         super().end(window)
