@@ -248,7 +248,7 @@ def compare(
 ) -> list[dict[str, Any]]:
     """How far off methods would be on one's own values, beside a constant that needs no report:
     `ldp_kafka.evaluation.compare.rows` of a table, whose `verdicts` say which method to take. It
-    looks at the values, and so does whoever chooses by it: it is for values that may be looked at.
+    looks at the values, and so does a choice that follows it: give it values that may be seen.
     Needs the extra ``kafka``.
 
     Parameters

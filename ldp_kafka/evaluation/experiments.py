@@ -64,7 +64,7 @@ Document = dict[str, Any]
 
 
 class Result(NamedTuple):
-    """What an experiment has come to."""
+    """The result of an experiment."""
 
     rows: list[Row]
     """Infinities and NaN as None."""

@@ -78,7 +78,7 @@ def _kept(directory: Path, name: str, *, quick: bool) -> Document | None:
 
 
 def _made(name: str, *, directory: Path, quick: bool) -> Document | str:
-    """What an experiment has come to, or which data set is missing."""
+    """The result of an experiment, or the name of the data set that is missing."""
     start = time.perf_counter()
     try:
         found = evaluated(name, quick=quick, directory=directory, draw=plots.draw_apart)
