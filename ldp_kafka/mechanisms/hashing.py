@@ -156,15 +156,16 @@ class LinearHash:
         running sum fills the runs in, and category v looks at a v mod P of each row.
         """
         prime, step, rows = self.prime, self.cells, len(multipliers)
-        seed, cell = _divmod(reports, step)
-        a, b = _divmod(seed, prime)
         length = -(-(2 * prime + step) // step) * step
-        # a row begins at -(P - 1)
-        start = (a - (multipliers.start - 1)) * length + (cell - b + (prime - 1))
-        end = start + (_divmod(prime - 1 - cell, step)[0] + 1) * step
-        table = np.bincount(start, minlength=rows * length) - np.bincount(
-            end, minlength=rows * length
-        )
+        table = np.zeros(rows * length, np.int64)
+        for first in range(0, len(reports), BLOCK):
+            seed, cell = _divmod(reports[first : first + BLOCK], step)
+            a, b = _divmod(seed, prime)
+            # a row begins at -(P - 1)
+            start = (a - (multipliers.start - 1)) * length + (cell - b + (prime - 1))
+            end = start + (_divmod(prime - 1 - cell, step)[0] + 1) * step
+            table += np.bincount(start, minlength=len(table))
+            table -= np.bincount(end, minlength=len(table))
         runs = table.reshape(rows, -1, step).cumsum(axis=1).reshape(rows, length)
         residues = runs[:, prime - 1 : 2 * prime - 1]
         residues[:, 1:] += runs[:, : prime - 1]  # -1 is P - 1
