@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -73,12 +74,9 @@ def by_cell(rows: Rows) -> dict[str, list[Row]]:
     return found
 
 
-class _Anywhere:
-    """A delay method whose releases are not clipped to the domain."""
-
-    def _inside(self: Any, released: NDArray[np.float64]) -> NDArray[np.float64]:
-        lo, hi = self.domain
-        return np.asarray(lo + released * (hi - lo))
+def _anywhere(domain: tuple[float, float], released: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Releases in the domain's unit, not clipped to it."""
+    return np.asarray(domain[0] + released * (domain[1] - domain[0]))
 
 
 def made(
@@ -97,9 +95,10 @@ def made(
         how["noise"] = "point"
     if name.startswith("buc_order") and calibration == "published":
         how.setdefault("buckets", ceil(on.length / on.width))
+    method = kind(domain=on.domain, calibration=calibration, **how)
     if not clipped:
-        kind = type(kind.__name__, (_Anywhere, kind), {})
-    return kind(domain=on.domain, calibration=calibration, **how)
+        method._inside = partial(_anywhere, method.domain)  # noqa: SLF001 - no topology has it
+    return method
 
 
 def errors(method: Any, on: Stream, *, repeats: int = REPEATS, seed: int = 0) -> Row:
