@@ -9,6 +9,9 @@ from ldp_kafka.evaluation.coverage.cells import FLOOR, HOLDS, NARROW, NULL, WIDE
 
 __all__ = ["page"]
 
+ALIKE = 0.1  # of their width, that widths of two cells may differ by and be called equal
+AGREED = 0.3  # root mean square of z, below which nearly all releases are the truth itself
+
 
 def page(rows: Sequence[Row], notes: Sequence[str]) -> str:
     """The tables, as Markdown: a row a method and statistic, and each cell that does not hold."""
@@ -52,7 +55,7 @@ def _failed(rows: Sequence[Row]) -> str:
     if not failed:
         return ""
     return f"## Cells that do not hold\n\nAsked is a covered share of {FLOOR}.\n\n" + _table(
-        ("cell", "verdict", "proven", "covered", "bounds", "rms z", "width", "allowed"),
+        ("cell", "verdict", "proven", "covered", "bounds", "rms z", "width", "allowed", "why"),
         (
             (
                 f"`{row.method}` `{row.statistic}`, {_cell(row)}",
@@ -63,10 +66,28 @@ def _failed(rows: Sequence[Row]) -> str:
                 f"{row.rms_z:.2f} ± {row.rms_z_error:.2f}" if isfinite(row.rms_z) else "infinite",
                 _times(row),
                 f"{row.limit:g}",
+                _why(row, rows),
             )
             for row in failed
         ),
     )
+
+
+def _why(row: Row, rows: Iterable[Row]) -> str:
+    """What keeps an interval so wide, as far as the cells show it."""
+    if row.verdict != WIDE:
+        return ""
+    alike = [
+        other
+        for other in rows
+        if other.verdict == HOLDS
+        and (other.method, other.statistic, other.users) == (row.method, row.statistic, row.users)
+        and abs(other.width / row.width - 1) <= ALIKE
+    ]
+    if alike:
+        least = min(alike, key=lambda other: other.excess)
+        return f"needed in: {_cell(least)} ({_times(least)})"
+    return "the reports agree" if row.rms_z < AGREED else ""
 
 
 def _nulls(rows: Sequence[Row]) -> str:

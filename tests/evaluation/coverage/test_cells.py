@@ -166,3 +166,24 @@ def test_claims_and_the_page_say_which_cells_do_not_hold():
     failed = text[text.index("## Cells that do not hold") : text.index("## Slots without")]
     assert failed.count("too narrow") == 1
     assert "| `lsp` | `mean` | jumps_unseen | 1 | 1 |" in text
+
+
+def why(*others, **wide):
+    """What the page says of an interval that is too wide, beside these other cells."""
+    rows = [judged(2.0)._replace(**wide), *others]
+    failed = page(rows, [""]).partition("## Cells that do not hold")[2]
+    return failed.splitlines()[6].split("|")[-2].strip()
+
+
+def test_the_page_says_where_so_wide_an_interval_is_needed():
+    """Of cells of this method, statistic and number of users, that which comes nearest."""
+    near, nearer = (
+        judged(2.0, lenient=True)._replace(stream=stream, verdict=HOLDS, excess=excess)
+        for stream, excess in (("jump", 1.2), ("skewed", 1.1))
+    )
+    assert why(near, nearer).startswith("needed in: skewed, 300 users, published (1.10")
+    assert why(near, nearer._replace(users=30)).startswith("needed in: jump")
+    wider = near._replace(width=1.2 * near.width)
+    others = (near._replace(statistic="per_user"), near._replace(verdict=NULL), wider)
+    assert why(*others) == ""
+    assert why(*others, rms_z=0.2) == "the reports agree"
