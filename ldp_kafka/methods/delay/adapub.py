@@ -85,7 +85,7 @@ class AdaPub(ContinGroup):
     def prepare(self) -> None:
         tests, sound = self.windows.span - 1, self.calibration == "sound"
         groups, values = self._split(shaped=tests > 0 or not sound)
-        self._groups, self._values, self.vector = groups, values, None
+        self._groups, self.vector = groups, None
         self.adder = SumNoise(values / MICRO, self.reach, FIXED)
         lo, hi = self.domain
         # lengths of the domain
