@@ -143,7 +143,8 @@ def releases(
     which is closed by ``close()``, by ``with`` or at its end. Needs the extra ``kafka``.
 
     ``.table()`` is a `pyarrow.Table` of flat rows, one a number; pandas, polars and all others that
-    take Arrow take it. ``.rows()`` gives the same rows as dicts.
+    take Arrow take it. ``.rows()`` gives the same rows as dicts. ``.moves(above)`` counts moves of
+    each user above a threshold.
 
     Parameters
     ----------

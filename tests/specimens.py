@@ -10,6 +10,7 @@ import ldp_kafka as lk
 
 __all__ = [
     "DELAY_METHODS",
+    "HALVES",
     "MECHANISMS",
     "METHODS",
     "MORE_MECHANISMS",
@@ -163,6 +164,7 @@ can reach.
 SLIDING, POINT = {"setting": "sliding"}, {"noise": "point"}
 EVERY = {"smooth": False, "truncation": {"interval": 1, "thresholds": 2}}
 OFTEN = {"smooth": False, "truncation": {"interval": 2, "thresholds": 3}}
+HALVES = {"smooth": False, "truncation": {"interval": 1, "thresholds": 2, "sample": 50}}
 GROUPS = [
     ({"delay": 2, "theta": 0.7}, {}),
     ({"delay": 3, "theta": 0.4, "epsilon": 20.0, **SLIDING}, {}),
@@ -189,6 +191,7 @@ DELAY_METHODS = {
         ({"delay": 1, "buckets": 1}, {}),
         ({"delay": 2, "buckets": 2, "window": 3, **SLIDING}, {"length": 4}),
         ({"delay": 2, "buckets": 2, **EVERY}, {"length": 4}),
+        ({"delay": 4, "buckets": 2, **HALVES}, {"length": 4}),
         ({"delay": 3, "buckets": 2, **POINT, "smooth": "median"}, {"length": 4}),
     ],
     "comp_order": [
@@ -203,6 +206,7 @@ DELAY_METHODS = {
     "contin_group": [
         *(*GROUPS, ({"delay": 3, **POINT}, {}), ({"delay": 12, "theta": 0.0}, {})),
         *(({"delay": 2, "theta": 0.7, **EVERY}, {}), ({"delay": 2, **POINT, **EVERY}, {})),
+        *(({"delay": 2, **HALVES}, {}), ({"delay": 5, **POINT, **WIDE, **HALVES}, ENDS)),
         ({"delay": 3, **POINT, "smooth": "median", **SLIDING}, {}),
     ],
     "discontin_group": [
@@ -213,6 +217,11 @@ DELAY_METHODS = {
         ({"delay": 2, **POINT, **WIDE, **SLIDING}, ENDS),
         ({"delay": 4, "theta": 0.7, "window": 2}, {"length": 4}),
         ({"delay": 2, "theta": 0.7, **EVERY}, {"length": 4}),
+        ({"delay": 3, "theta": 0.7, **HALVES}, {"length": 4}),
+        (
+            {"delay": 4, "theta": 0.7, **POINT, **HALVES, "smooth": "median"},
+            {"length": 4, **ENDS},
+        ),
         ({"delay": 3, "theta": 0.7, **POINT, "smooth": "median"}, {"length": 4}),
     ],
     "dpi": [
@@ -232,6 +241,7 @@ DELAY_METHODS = {
     ],
     "pegasus": [
         *(GROUPS[0], GROUPS[1], GROUPS[2], ({"delay": 2, **EVERY}, {"length": 4})),
+        ({"delay": 3, "theta": 0.7, **HALVES}, {}),
         ({"delay": 3, "smooth": "median", **SLIDING}, {}),
     ],
     "pegasus_delay": [GROUPS[0], GROUPS[3], GROUPS[4], ({"delay": 3, "smooth": "median"}, {})],
@@ -242,6 +252,7 @@ DELAY_METHODS = {
         ({"delay": 4, "segment": 1, "contribution": 0.5}, {}),
         ({"delay": 3, "segment": 3, "window": 4, **SLIDING}, {}),
         ({"delay": 2, "segment": 2, **OFTEN}, {}),
+        ({"delay": 4, "segment": 3, "window": 2, **HALVES}, {}),
     ],
     "truncate": [
         ({"delay": 2, "thresholds": 3}, {}),

@@ -20,6 +20,7 @@ OUT = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
     "ldp-kafka releases meters.yaml --since 1d --plot releases.png",
     "ldp-kafka releases meters.yaml --follow",
     "ldp-kafka releases meters.yaml --statistic mean --csv releases.csv",
+    "ldp-kafka releases meters.yaml --moves-above 5",
     "ldp-kafka releases meters.yaml --follow --json | jq -c '[.start, .value]'",
 ))  # fmt: skip
 @click.argument("topology", type=FILE)
@@ -52,6 +53,12 @@ OUT = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
     "--plot", type=FILE, metavar="FILE", help="Draw them with their error bars: png, svg or pdf."
 )
 @click.option(
+    "--moves-above",
+    type=float,
+    metavar="NUMBER",
+    help="Count, of each user or stream, the moves from one slot to the next that are larger.",
+)
+@click.option(
     "--login",
     type=FILE,
     help="Client options of a reader, a line NAME=VALUE each, in librdkafka's names; without it,"
@@ -68,6 +75,7 @@ def releases(
     json_: bool,
     connect: bool,
     plot: Path | None,
+    moves_above: float | None,
     login: Path | None,
 ) -> None:
     """Show what a topology has released, with error bars; or write it as CSV, Parquet, JSON or a
@@ -87,7 +95,8 @@ def releases(
         ("json", STDOUT if json_ else None),
         ("connect", STDOUT if connect else None),
     )
-    wanted = Wanted(tuple((name, path) for name, path in forms if path is not None), parquet, plot)
+    lines = tuple((name, path) for name, path in forms if path is not None)
+    wanted = Wanted(lines, parquet, plot, moves_above)
     loaded = load_topology(topology)
     with ExitStack() as stack:
         bars: list[Callable[[int], None]] = []

@@ -58,6 +58,7 @@ EDGES = {
 }
 """The same where each user's edge releases windows."""
 BASELINES = {
+    "comp_order-sliding": ("comp_order", "sliding", "first"),
     "truncate-batch": ("truncate", "batch", "first"),
     "adapub-sliding": ("adapub", "sliding", "first"),
     "dpi-edge": ("dpi", "batch", "min"),
@@ -65,7 +66,13 @@ BASELINES = {
 }
 """More of both, in the long run."""
 WINDOWS = {**CURATED, **EDGES, **BASELINES}
-TRUNCATED = {"comp_order-batch"}
+MORE = {
+    "comp_order-batch": ", truncation: {interval: 1}",
+    "contin_group-batch": ", truncation: {interval: 1, sample: 40}",
+    "pegasus_delay-sliding": ", smooth: median",
+    "comp_order-sliding": ", calibration: published",
+}
+"""What else they are given."""
 SHAPES = {"categorical": "categories: 3", "numeric": "domain: [10, 30]"}
 NAMES = [*STREAMS, *VARIANTS]
 GROUPS = [NAMES[at : at + TOGETHER] for at in range(0, len(NAMES), TOGETHER)]
@@ -82,9 +89,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
             f"{prefix}-{name}",
             method=method,
             shape=f"trust: {'edge' if at_edge else 'curator'}, level: event, delay: 4,"
-            f" setting: {setting}, domain: [10, 30]"
-            + ", truncation: {interval: 1}"
-            * (name in TRUNCATED),
+            f" setting: {setting}, domain: [10, 30]{MORE.get(name, '')}",
             statistics="per_user" if at_edge else "per_stream",
             text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {per_slot}"),
             budget="epsilon: 4.0",

@@ -15,6 +15,7 @@ from ldp_kafka.checks.methods import METHOD_CHECKS, fit
 from tests.cases import cases
 from tests.depth import depth
 from tests.specimens import DELAY_METHODS as SPECIMENS
+from tests.specimens import HALVES
 
 UNIT = {"epsilon": 1.0, "domain": (0.0, 1.0)}
 
@@ -94,6 +95,17 @@ def test_what_published_spending_truly_loses_is_stated(name, setting):
     over = ["adapub", "buc_order", "contin_group", "pegasus", "pegasus_delay"]
     one_test = name == "adapub" and setting == "batch"  # of two slots: no more than is sound
     assert (stated > 1.0) == (name in over and not one_test)
+
+
+@cases("name", ["buc_order", "contin_group", "discontin_group", "pegasus", "segment_mean"])
+def test_a_sample_loses_no_more_than_is_stated_as_published(name):
+    """A sampled value's choice stands for the noise that it is not in."""
+    settings = {"calibration": "published", "delay": 3, "domain": (0.0, 300.0), **HALVES}
+    settings |= {"segment_mean": {"segment": 3}, "buc_order": {"buckets": 2}}.get(name, {})
+    trial = DelayTrial(maker(name, settings), length=4)
+    METHOD_CHECKS["guarantee_is_true"](trial)
+    METHOD_CHECKS["released_follows_from_draws"](trial)
+    assert trial.worst > 0.5 * trial.small.guarantee.epsilon
 
 
 def test_the_papers_flip_is_caught():

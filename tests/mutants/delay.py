@@ -24,6 +24,7 @@ from ldp_kafka.methods import (
     Truncate,
 )
 from ldp_kafka.methods.delay.base import VALUE
+from ldp_kafka.methods.delay.rows import ALL, among
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.randomness import system
 from tests.mutants import breaks
@@ -75,6 +76,51 @@ class ChoosesByTheBatchBeforeToo:
         finally:
             truncation.choose = choose
             window.ring("earlier")[:] = values
+
+
+HALVES = {"interval": 1, "thresholds": 2, "sample": 50}
+
+
+def noted(window, sampled, some):
+    """These are sampled, and the rest is left."""
+    window.put("sampled", window.place, sampled, some)
+    rest = np.flatnonzero(~sampled)
+    return rest, among(window.count, some, rest)
+
+
+@breaks(LOSS, of=SegmentMean, segment=2, truncation=HALVES)
+@breaks(LOSS, of=ContinGroup, truncation=HALVES)
+class SumsTheSampledToo:
+    """A sampled value pays for the choice, and for the noise as if it were in none."""
+
+    def _unsampled(self, window, joins, some):
+        super()._unsampled(window, joins, some)
+        return ALL, some
+
+
+@breaks(LOSS, of=ContinGroup, noise="point", truncation=HALVES)
+class SamplesTheGreatest:
+    """Values say whether they are sampled: which sums they are in tells them apart."""
+
+    def _join(self, window, founder, values, some):
+        self.great = values > FIXED // 2
+        super()._join(window, founder, values, some)
+
+    def _unsampled(self, window, joins, some):
+        return noted(window, self.great & joins, some)
+
+
+@breaks("noise_is_keyed", of=SegmentMean, segment=2, truncation=HALVES)
+class SamplesAnewOnReplay:
+    def _unsampled(self, window, joins, some):
+        return noted(window, joins & (system().words(len(joins))[:, 0] % 2 > 0), some)
+
+
+@breaks(LOSS, of=SegmentMean, segment=2, truncation=HALVES | {"thresholds": 3})
+class ChoosesByMoreThanNoiseHas:
+    def _truncate(self, interval, thresholds, sample):
+        self._values = 4 * self.spend
+        super()._truncate(interval, thresholds, sample)
 
 
 @breaks(MOVES, of=Naive, contribution=0.5)

@@ -45,7 +45,10 @@ OWN = {
     "topl": f"{W_EVENT}, first: 6",
 }
 
-VARIANTS = {"sppa-vectors": ("sppa", f"{W_EVENT}, dimension: 3")}
+VARIANTS = {
+    "capp-clipped": ("capp", f"{W_EVENT}, clip: 0.1"),
+    "sppa-vectors": ("sppa", f"{W_EVENT}, dimension: 3"),
+}
 """Methods in another form, by a name of ours."""
 
 

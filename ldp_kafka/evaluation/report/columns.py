@@ -81,6 +81,7 @@ COLUMNS = {
     "reports": "of a slot",
     "rmse": "root mean square error of the mean, in lengths of the domain",
     "runs": "runs with noise of their own",
+    "sampled_mae": "mean absolute error with a domain that a fifth of groups' values truncate",
     "series": "the stream, in consecutive windows",
     "setting": "batch: windows one after the other; sliding: one that ends in every slot",
     "shrunk": "Wasserstein distance where each mean is drawn to the crowd's as far as noise hides"

@@ -34,21 +34,22 @@ class AdaPub(ContinGroup):
 
     Notes
     -----
-    AdaPub (Wang, Yang, Ren, Zhao, Lam, IPCCC 2019), a baseline of the delay-allowed paper (its
-    table III), for one dimension and at event level: its clustering of time, AdaCluster, without
-    its clustering of dimensions. One part of epsilon in five goes to the groups. With r the release
+    AdaCluster of AdaPub (Wang, Yang, Ren, Zhao, Lam, IPCCC 2019), a baseline of the delay-allowed
+    paper (its Table III). One part of epsilon in five goes to the groups. With r the release
     before, y the noisy value of now and s the *unit*, the feedback error is E = |r - y| / max(y,
     s), the controller's D = 0.9 E + 0.1 (mean of E over the group so far), and the threshold theta
     = s max(1, D^2 / epsilon). Else it is PeGaSus (`ContinGroup`): who is rejected is alone, the
-    next value founds a group; and a group ends with its window, so that the state of a stream is
-    bounded. It needs no delay; it is released with its window so that it can be compared, and
-    smoothed, like the others. The paper's own text was not to be had: this follows public
-    re-implementations of it. In the one that the delay-allowed paper ran no value ever joins a
-    group.
+    next value founds a group. It needs no delay; it is released with its window so that it can be
+    compared, and smoothed, like the others. AdaPub's own text was not to be had: this follows
+    public re-implementations of it. In one of them a line keeps every value out of groups, so that
+    it is naive noise at four fifths of epsilon, which is what Table III prints.
 
-    What is ours: values are counted from the domain's lower end. The unit is one reach, how far one
-    value moves, as 1 is for the original's counts; with ``published`` it is 1 in units of the
-    domain. The test is the sparse vector technique's, with a noisy threshold for each group.
+    It differs from AdaPub, as far as these have it, in that it has one dimension and no DimParti;
+    that epsilon is for one value and not for those of a window; that a group ends with its window;
+    that a median is of noisy values, where theirs is of the group's earlier releases and the noisy
+    value of now; that values count from the domain's lower end; that the unit is one reach, how far
+    one value moves, as 1 is for counts; and that tests are the sparse vector technique's.
+    ``published`` has 1 in units of the domain, and their tests.
 
     Guarantee (``sound``). Thresholds theta follow from noisy values and earlier releases: given
     these they are the same numbers for two neighbours. A test compares the group's deviation minus
@@ -85,7 +86,7 @@ class AdaPub(ContinGroup):
     def prepare(self) -> None:
         tests, sound = self.windows.span - 1, self.calibration == "sound"
         groups, values = self._split(shaped=tests > 0 or not sound)
-        self._groups, self._values, self.vector = groups, values, None
+        self._groups, self.vector = groups, None
         self.adder = SumNoise(values / MICRO, self.reach, FIXED)
         lo, hi = self.domain
         # lengths of the domain

@@ -23,7 +23,7 @@ from ldp_kafka.methods.delay.reports import ChargedOnce, WindowReports
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
-from ldp_kafka.methods.delay.truncation import Truncation, truncation_of
+from ldp_kafka.methods.delay.truncation import SHARE, Truncation, truncation_of
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
 from ldp_kafka.methods.step import SENT, SILENT, Step
 from ldp_kafka.methods.streams import Streams
@@ -62,8 +62,9 @@ class DelayMethod(WindowReports):
         ``median``: the median of a group's noisy values in place of their mean, of groups with
         ``noise: point``
     truncation : in batches, whether values above a threshold are clamped to it, which is chosen by
-        the values of an earlier batch (`Truncation`); ``{"interval": n, "thresholds": k}``: every n
-        batches, 1..65536, among k, 2..1024; default: 5 and 32
+        the values of an earlier batch (`Truncation`); ``{"interval": n, "thresholds": k, "sample":
+        p}``: every n batches, 1..65536, among k, 2..1024, by p per cent of the values of groups,
+        1..99, which then are in no release; default: 5, 32, and by all values
     contribution : public: how far one person moves a slot's value at most, in units of the domain,
         which is the source's promise: a value does not say who made it; default: the length
     window : consecutive slots whose values are hidden together, 1..65536
@@ -114,7 +115,9 @@ class DelayMethod(WindowReports):
     limit: Truncation | None
     """What clamps them, and draws too."""
     reduced: DelayMethod | None
-    """Its twin for the batches that choose a threshold: with what is left of the budget in them."""
+    """Its twin for the batches whose values all choose a threshold: with what is left of the budget
+    in them.
+    """
     share: ClassVar[int] = 0
     """One part in so many of the budget is for what shapes the releases: groups, orders, buckets;
     0: all is for values.
@@ -184,6 +187,7 @@ class DelayMethod(WindowReports):
         self.smoother = Smoother()
         self.parts: tuple[float, float] = (0.0, self.epsilon)
         """What shapes the releases and what values get, nats: the parts of a window."""
+        self._values = self.spend
         self.prepare()
         self.truncation = truncation_of(truncation)
         self.limit = self.reduced = None
@@ -197,8 +201,8 @@ class DelayMethod(WindowReports):
         if not self.medians or (noise or self.noises[0]) != "point":
             raise ConfigurationError("smooth: median is for groups with noise: point")
 
-    def _truncate(self, interval: int, thresholds: int) -> None:
-        """Make ``limit`` and ``reduced``."""
+    def _truncate(self, interval: int, thresholds: int, sample: int = 0) -> None:
+        """Make ``limit``, and where all values choose ``reduced``."""
         if "truncation" not in self.parameters or self.setting != "batch":
             raise ConfigurationError(
                 "truncation is for batches, and for methods that look at no earlier batch: not for"
@@ -209,20 +213,36 @@ class DelayMethod(WindowReports):
                 "truncation must not be given with smooth, which looks at earlier batches, nor with"
                 " contribution, which bounds what values move by and not what is left of them"
             )
+        if sample and self.longest == 1:
+            raise ConfigurationError(
+                f"the sample of truncation is of groups: {self.name} releases each value by itself"
+            )
+        part = self._values if sample else self.spend // SHARE
         found = Truncation(
-            *(self.spend, interval, thresholds, self.averaged),
+            *(self.spend, part, self.delay, interval, thresholds, self.averaged, sample),
             published=self.calibration == "published",
         )
-        twin = copy(self)
-        twin.spend = self.spend - found.part
-        twin.prepare()
-        self.limit, self.reduced = found, twin
-        self.parts = self.parts[0] + self.window * found.part / MICRO, self.parts[1]
+        if not sample:
+            twin = copy(self)
+            twin.spend = self.spend - part
+            twin.prepare()
+            self.reduced = twin
+        self.limit = found
+        self.parts = self.parts[0] + self.window * part / MICRO, self.parts[1]
+
+    @property
+    def longest(self) -> int:
+        """How many values are released as one, at most."""
+        return 1
 
     @property
     def averaged(self) -> int:
         """How many values share the noise of one sum, at most."""
-        return 1
+        return self.longest if self.noise == "sum" else 1
+
+    def _unsampled(self, window: Rows, joins: NDArray[np.bool_], some: Some) -> tuple[Some, Some]:
+        """See `Truncation.unsampled`; without one all."""
+        return (ALL, some) if self.limit is None else self.limit.unsampled(window, joins, some)
 
     @property
     def unstated(self) -> str | None:
@@ -254,8 +274,9 @@ class DelayMethod(WindowReports):
         part = self.spend // self.share if self.share and shaped else 0
         if self.share and shaped and not part > 0:
             raise ConfigurationError("epsilon must be large enough for one micro-epsilon a part")
-        self.parts = part * self.window / MICRO, (self.spend - part) * self.window / MICRO
-        return part, self.spend - part
+        self._values = self.spend - part
+        self.parts = part * self.window / MICRO, self._values * self.window / MICRO
+        return part, self._values
 
     @staticmethod
     def _part_of(budget: int, parts: int) -> float:
@@ -278,7 +299,8 @@ class DelayMethod(WindowReports):
     @property
     def influence(self) -> float:
         """Draws that a window of changed values can reach."""
-        return self.window * (self.reached + (self.limit is not None))
+        chosen = self.limit is not None and not self.limit.sample  # else in place of noise
+        return self.window * (self.reached + chosen)
 
     @property
     def loss(self) -> float:

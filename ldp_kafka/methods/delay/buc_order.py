@@ -105,7 +105,7 @@ class BucOrder(Grouped):
         self._width = self._wide()
         self.buckets = -(-FIXED // self._width)
         told, values = self._split(shaped=self.buckets > 1 or not sound)
-        self._values, self._told = values, told / MICRO
+        self._told = told / MICRO
         if not sound and self.buckets > 1:
             n = self.buckets
             self._told = log(1 + n * exp(min(self._told, 50.0)) / (n - 1))

@@ -11,8 +11,7 @@ from ldp_kafka.accounting import MICRO, Field
 from ldp_kafka.mechanisms.comparison import NoisyComparison
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import COMPARE, ONCE, VALUE, DelayMethod
-from ldp_kafka.methods.delay.groups import among
-from ldp_kafka.methods.delay.rows import ALL, Rows, Some
+from ldp_kafka.methods.delay.rows import ALL, Rows, Some, among
 from ldp_kafka.methods.values import FIXED
 
 __all__ = ["CompOrder"]
@@ -67,7 +66,6 @@ class CompOrder(DelayMethod):
     def prepare(self) -> None:
         pairs, sound = self.windows.pairs, self.calibration == "sound"
         orders, values = self._split(shaped=pairs > 0 or not sound)
-        self._values = values
         self._each = self._part_of(orders, pairs if sound else 8 * self.delay)
         self.adder = SumNoise(values / MICRO, self.reach, FIXED)
         if pairs:

@@ -12,8 +12,7 @@ from ldp_kafka.mechanisms.sparse_vector import SparseVector
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import COMPARE, ONCE
 from ldp_kafka.methods.delay.deviation import Deviating
-from ldp_kafka.methods.delay.groups import among
-from ldp_kafka.methods.delay.rows import ALL, Rows, Some
+from ldp_kafka.methods.delay.rows import ALL, Rows, Some, among
 from ldp_kafka.methods.values import FIXED
 
 __all__ = ["ContinGroup"]
@@ -74,7 +73,7 @@ class ContinGroup(Deviating):
         span, sound = self.windows.span, self.calibration == "sound"
         queries = span - sound if span > 1 else 0
         groups, values = self._split(shaped=queries > 0 or not sound)
-        self._groups, self._values = groups, values
+        self._groups = groups
         moved = 2 * self.reach if sound else self.reach
         # the noise of a test, in lengths of the domain
         scale = 4 * moved / FIXED * MICRO / groups if groups else 0.0

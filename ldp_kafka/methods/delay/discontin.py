@@ -13,8 +13,7 @@ from ldp_kafka.mechanisms.comparison import NoisyComparison
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import COMPARE, ONCE
 from ldp_kafka.methods.delay.deviation import Deviating
-from ldp_kafka.methods.delay.groups import among
-from ldp_kafka.methods.delay.rows import ALL, Rows, Some
+from ldp_kafka.methods.delay.rows import ALL, Rows, Some, among
 from ldp_kafka.methods.values import FIXED
 
 __all__ = ["DiscontinGroup"]
@@ -73,7 +72,6 @@ class DiscontinGroup(Deviating):
     def prepare(self) -> None:
         pairs, sound = self.windows.pairs, self.calibration == "sound"
         groups, values = self._split(shaped=pairs > 0 or not sound)
-        self._values = values
         parts = pairs if sound else 2 * self.delay - 1
         each = self._each = self._part_of(groups, parts)
         moved = 2 * self.reach if sound else self.reach

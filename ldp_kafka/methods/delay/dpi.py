@@ -23,7 +23,8 @@ SYNOPSES = 32
 
 class Dpi(Blocks):
     """Release for each block of slots the public synopsis that a private choice says is near its
-    values; synopses near what was chosen before are likelier to be chosen again.
+    values; synopses near what was chosen before are likelier to be chosen again. After the idea of
+    DPI, not after its algorithm.
 
     Parameters
     ----------
@@ -34,20 +35,22 @@ class Dpi(Blocks):
 
     Notes
     -----
-    DPI (Feng et al., IEEE S&P 2024, arXiv 2312.04738), a baseline of the delay-allowed paper (its
-    table III), at event level: a pool of synopses that do not depend on data, a sampler over the
-    pool, boosting of synopses that are near the truth, and the release of one that the sampler
-    draws, a time slot of the method (here a block, `Blocks`) at a time.
+    DPI (Feng et al., IEEE S&P 2024, arXiv 2312.04738) is a baseline of the delay-allowed paper (its
+    Table III). This has of it a pool of synopses that do not depend on data, a sampler over the
+    pool whose chances are boosted near the truth, and the release of what it draws.
 
-    What is ours. (1) A synopsis is one level for a whole block, the levels are spaced evenly, and
-    not drawn at random: blocks are short, and values are single numbers. (2) DPI boosts by a
-    distance to the truth at every time slot and keeps the boosted sampler for ever, within a budget
-    for a user's endless stream that falls with time; the code that the delay-allowed paper ran
-    reads the true sums. Here the sampler is boosted by the truth once a block, as the exponential
-    mechanism does it (e^(-epsilon distance / (2 reach)), distance the sum of |value - level|), and
-    what is kept of it follows from releases alone: a synopsis has e^(boost epsilon / (2 reach))
-    times the chance, where the boost is halved in each block and grows by one reach for the
+    It differs from DPI in all else: it guarantees epsilon for one value, where DPI does for a
+    user's endless stream, by budgets that fall with time; a synopsis is one of evenly spaced levels
+    for a whole block, where DPI's is a distribution over the domain, drawn at random; one is
+    released, where DPI's code releases the mean of twenty; the truth boosts a block's sampler by
+    the exponential mechanism, e^(-epsilon distance / (2 reach)), distance the sum of |value -
+    level|, where DPI boosts by a clipped distance to the true sums; and the boosts that last follow
+    from releases alone, where DPI keeps those of the truth. A synopsis has e^(boost epsilon / (2
+    reach)) times the chance, where its boost is halved in each block and grows by one reach for the
     synopsis that was released, and by half a reach for those beside it.
+
+    Table III is of DPI and not of this. What it prints of each stream is one error whatever epsilon
+    is, 0.76 to 0.80 and 0.48 to 0.50 of the domain, where the middle's is 0.12 and 0.30.
 
     Guarantee: given what was released before, boosts are public numbers, the same for both of two
     neighbours. One value is in the distances of one block. It moves each by at most its own move,

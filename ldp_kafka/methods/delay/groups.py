@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import VALUE, DelayMethod
-from ldp_kafka.methods.delay.rows import Rows, Some
+from ldp_kafka.methods.delay.rows import Rows, Some, among
 from ldp_kafka.methods.values import FIXED
 
-__all__ = ["Grouped", "among"]
+__all__ = ["Grouped"]
 
 
 class Grouped(DelayMethod):
@@ -32,8 +32,8 @@ class Grouped(DelayMethod):
     medians: ClassVar[bool] = True
 
     @property
-    def averaged(self) -> int:
-        return 1 if self.noise == "point" else self.windows.span
+    def longest(self) -> int:
+        return self.windows.span
 
     def kept(self) -> dict[str, Field]:
         """Of each slot of the window the founder of its group; of each founder the sum and the
@@ -52,11 +52,13 @@ class Grouped(DelayMethod):
         self, window: Rows, founder: NDArray[np.int64], values: NDArray[np.int64], some: Some
     ) -> None:
         """Put the values of the slot into these founders' groups; who founds one is its own."""
+        window.put("founder", window.place, founder, some)
+        rest, some = self._unsampled(window, founder != window.slot, some)
+        founder, values = founder[rest], values[rest]
         if self.noise == "point":
             values = self.adder.perturb(values, window.at_random(some, VALUE, values))
         if self.median:
             window.put("noisy", window.place, values, some)
-        window.put("founder", window.place, founder, some)
         place, columns = founder % self.windows.span, among(window.count, some)
         window.ring("total")[place, columns] += values
         window.ring("count")[place, columns] += 1
@@ -130,6 +132,8 @@ class Grouped(DelayMethod):
     def _median(self, window: Rows, founder: NDArray[np.int64], some: Some) -> NDArray[np.float64]:
         """Of the noisy values (m,) of these groups so far, in lengths of the domain."""
         members = window.ring("founder")[:, some] == founder
+        if self.limit is not None and self.limit.samples(window.slot):
+            members &= ~window.ring("sampled")[:, some]
         ordered = np.where(members, window.ring("noisy")[:, some], np.iinfo(np.int64).max)
         ordered.sort(axis=0)
         size = members.sum(axis=0)
@@ -147,10 +151,3 @@ class Grouped(DelayMethod):
         """Means (m,) of groups in lengths of the domain, from their noisy sums."""
         del window, some, place
         return np.asarray(noisy / (count * FIXED))
-
-
-def among(count: int, some: Some, these: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
-    """The places in a step of some of its streams, or of these among them."""
-    if isinstance(some, slice):
-        return np.arange(count) if these is None else these
-    return some if these is None else some[these]

@@ -82,17 +82,20 @@ class Pegasus(PegasusDelay):
     def _join(
         self, window: Rows, founder: NDArray[np.int64], values: NDArray[np.int64], some: Some
     ) -> None:
-        noisy = self.adder.perturb(values, window.at_random(some, VALUE, values))
+        window.put("founder", window.place, founder, some)
         stays = founder != window.slot
-        total = np.where(stays, window.get("sum")[some], 0) + noisy
-        size = np.where(stays, window.get("size")[some], 0) + 1
+        total = np.where(stays, window.get("sum")[some], 0)
+        size = np.where(stays, window.get("size")[some], 0)
+        rest, where = self._unsampled(window, stays, some)
+        noisy = self.adder.perturb(values[rest], window.at_random(where, VALUE, values[rest]))
+        total[rest] += noisy
+        size[rest] += 1
         window.set("sum", total, some)
         window.set("size", size, some)
-        window.put("founder", window.place, founder, some)
         variance = self.adder.variance / FIXED**2 / size
         released = total / (size * FIXED)
         if self.median:
-            window.put("noisy", window.place, noisy, some)
+            window.put("noisy", window.place, noisy, where)
             released = self._median(window, founder, some)
         self.keep(window, window.place, released, variance, some)
 

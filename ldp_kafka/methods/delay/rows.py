@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.randomness import Randomness, take16
 
-__all__ = ["ALL", "Rows", "Some"]
+__all__ = ["ALL", "Rows", "Some", "among"]
 
 Some = slice | NDArray[np.intp]
 """Which of the streams of a step: `ALL`, or their places in it."""
@@ -113,3 +113,10 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"Rows({self.count})"  # never a value
+
+
+def among(count: int, some: Some, these: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+    """The places in a step of some of its streams, or of these among them."""
+    if isinstance(some, slice):
+        return np.arange(count) if these is None else these
+    return some if these is None else some[these]

@@ -114,7 +114,7 @@ class SegmentMean(DelayMethod):
         )
 
     @property
-    def averaged(self) -> int:
+    def longest(self) -> int:
         return self.segment
 
     @property
@@ -157,8 +157,10 @@ class SegmentMean(DelayMethod):
         return first + length - 1
 
     def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
-        window.set("total", window.get("total")[some] + values, some)
-        window.set("taken", window.get("taken")[some] + 1, some)
+        taken = window.get("taken")[some]
+        rest, some = self._unsampled(window, taken > 0, some)
+        window.set("total", window.get("total")[some] + values[rest], some)
+        window.set("taken", taken[rest] + 1, some)
 
     def end(self, window: Rows) -> None:
         number, first, length = self._segment_of(window.slot)

@@ -15,15 +15,25 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_whole, exp_below
 from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES, ExponentialMechanism
 from ldp_kafka.methods.contract import check_slots
-from ldp_kafka.methods.delay.rows import Rows
+from ldp_kafka.methods.delay.rows import ALL, Rows, Some, among
 from ldp_kafka.methods.values import FIXED
 
-__all__ = ["INTERVAL", "THRESHOLDS", "Thresholds", "Truncation", "clipped_error", "truncation_of"]
+__all__ = [
+    "INTERVAL",
+    "SHARE",
+    "THRESHOLDS",
+    "Thresholds",
+    "Truncation",
+    "clipped_error",
+    "truncation_of",
+]
 
 THRESHOLDS, INTERVAL = 32, 5
 SHARE = 5  # one part in so many of a window's budget chooses, where it chooses
 CHOOSE = 2**16 - 1  # the phase of its draw: methods have the lower ones
 SCALE = 2**30  # steps of a stretched value
+SAMPLE = "sample"
+KEYS = {"interval", "thresholds", SAMPLE}
 
 
 def clipped_error(scale: float) -> float:
@@ -47,7 +57,8 @@ def truncation_of(given: Any) -> dict[str, int] | None:
 
     Raises
     ------
-    TypeError, ConfigurationError : it is neither true, false nor ``{interval:, thresholds:}``
+    TypeError, ConfigurationError : it is neither true, false nor ``{interval:, thresholds:,
+        sample:}``
 
     Examples
     --------
@@ -58,13 +69,18 @@ def truncation_of(given: Any) -> dict[str, int] | None:
         given = {"interval": INTERVAL, "thresholds": THRESHOLDS} if given else None
     if given is None:
         return None
-    if not (isinstance(given, Mapping) and given and {*given} <= {"interval", "thresholds"}):
-        raise ConfigurationError("truncation must be true or false, or {interval:, thresholds:}")
+    if not (isinstance(given, Mapping) and given and {*given} <= KEYS):
+        raise ConfigurationError(
+            "truncation must be true or false, or {interval:, thresholds:, sample:}"
+        )
     interval, count = given.get("interval", INTERVAL), given.get("thresholds", THRESHOLDS)
-    return {
+    found = {
         "interval": check_slots(interval, "the interval of truncation"),
         "thresholds": check_whole(count, "the thresholds of truncation", 2, MOST_CANDIDATES),
     }
+    if SAMPLE in given:
+        found[SAMPLE] = check_whole(given[SAMPLE], "the sample of truncation, in per cent,", 1, 99)
+    return found
 
 
 class Thresholds:
@@ -130,16 +146,27 @@ class Truncation:
     Parameters
     ----------
     budget : micro-epsilon of a slot's value
+    chosen : that of a choice
+    delay : slots of a batch
     interval : batches from one choice to the next
     thresholds : how many there are to choose from
     averaged : how many values share the noise of a sum, at most: the error of noise counts as that
         of their mean
+    sample : per cent of the values of groups, of a batch that chooses, which alone choose; 0: all
+        of its values do
 
     Notes
     -----
     §VI of the paper, for any method in batches. The batches of number divisible by ``interval``
-    choose: by all of their values a threshold is chosen for the batches after them, up to the next
-    that chooses. Until the first choice the threshold is the domain's end.
+    choose: by their values a threshold is chosen for the batches after them, up to the next that
+    chooses. Until the first choice the threshold is the domain's end.
+
+    With a ``sample`` of p per cent (the section's *Data Sampling*), of the first n values of a
+    batch that joined a group of others n p / 100 are sampled, rounded up, for every n: with 20 per
+    cent each fifth one. The sampled values alone choose, and the others alone are summed or
+    perturbed; the first of a group is always among the others. The paper samples each group by
+    itself and does not say which values; most groups are too short for that. A batch without a
+    sampled value leaves the threshold as it is.
 
     Guarantee. Which batches choose is public. Let one value x move anywhere. Given the threshold of
     its batch, which is a function of choices of earlier batches, x is clamped and stretched to the
@@ -149,19 +176,40 @@ class Truncation:
     (`Thresholds`). All else depends on x through that choice alone. So x loses at most epsilon over
     the endless stream (adaptive composition). With a public ``contribution`` a clamped and
     stretched value could move farther than the method was made for: the two are refused together.
+
+    Guarantee with a sample. The method has all of epsilon: e_g for tests and buckets, which see x
+    whether it is sampled or not, and e_p for noise; the choice has e_p. Let what was answered so
+    far be given. That says whether x joins a group, and how many did before, and so whether x is
+    sampled, the same for both of two neighbours: no value and no draw decides it. If it is, x is in
+    the scores of the one choice, which loses e_p, and in no noisy sum; if it is not, it is in one
+    noisy sum or value, which loses e_p, and in no score. So x loses at most e_g + e_p = epsilon.
+    Nothing is amplified, as who is sampled is public: the sample saves what the choice would cost
+    the other values, and no more.
     """
 
     def __init__(
-        self, budget: int, interval: int, thresholds: int, averaged: int, *, published: bool
+        self,
+        budget: int,
+        chosen: int,
+        delay: int,
+        interval: int,
+        thresholds: int,
+        averaged: int,
+        sample: int,
+        *,
+        published: bool,
     ) -> None:
-        self.interval, self.part = interval, budget // SHARE
+        self.interval, self.part, self.sample, self._delay = interval, chosen, sample, delay
         if not self.part > 0:
             raise ConfigurationError("epsilon must be large enough for one micro-epsilon a choice")
         self.thresholds = Thresholds(
             *(thresholds, FIXED, averaged * budget / MICRO, self.part / MICRO), published=published
         )
         self.choice = self.thresholds.choice
-        self.fields = {"limit": Field("i8", initial=thresholds - 1)}
+        self.fields = {
+            "limit": Field("i8", initial=thresholds - 1),
+            **({"sampled": Field("?", delay), "joined": Field("i8")} if sample else {}),
+        }
 
     def chooses(self, batch: int) -> bool:
         """Whether this batch chooses the threshold of those after it."""
@@ -175,10 +223,34 @@ class Truncation:
         """Values (slots, n) clamped to these thresholds, as values of the whole domain."""
         return np.asarray(np.minimum(values, levels) * SCALE // levels * (FIXED // SCALE))
 
+    def samples(self, slot: int) -> bool:
+        """Whether a sample of the groups of this slot's batch chooses."""
+        return self.sample > 0 and self.chooses(slot // self._delay)
+
+    def unsampled(self, window: Rows, joins: NDArray[np.bool_], some: Some) -> tuple[Some, Some]:
+        """Which of the slot's values (m,) are not sampled: places among them, and in the step.
+        ``joins``: whether a value is in a group with earlier ones.
+        """
+        if not self.samples(window.slot):
+            return ALL, some
+        before = window.get("joined")[some]
+        joined = before + joins
+        window.set("joined", joined, some)
+        sampled = -joined * self.sample // 100 < -before * self.sample // 100
+        window.put("sampled", window.place, sampled, some)
+        rest = np.flatnonzero(~sampled)
+        return rest, among(window.count, some, rest)
+
     def choose(
         self, window: Rows, first: int, values: NDArray[np.int64], there: NDArray[np.bool_]
     ) -> None:
-        """Choose by the values (slots, n) of the batch that begins with ``first``."""
+        """Choose by the values (slots, n) of the batch that begins with ``first``, or by those that
+        were sampled.
+        """
+        if self.sample:
+            there = there & window.ring("sampled")
+            values = values * there
+            window.set("joined", 0)
         some = np.flatnonzero(there.any(axis=0))
         if len(some):
             scores = self.thresholds.scores(values[:, some], there[:, some])
@@ -187,4 +259,5 @@ class Truncation:
 
     def tables(self) -> list[int]:
         """The integers that fix it."""
-        return [self.interval, self.part, *self.thresholds.tables(), *self.choice.tables()]
+        chosen = [self.interval, self.part, *([self.sample] if self.sample else [])]
+        return [*chosen, *self.thresholds.tables(), *self.choice.tables()]

@@ -8,13 +8,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
+from rich.table import Table
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Release
 from ldp_kafka.runtime.releases.columns import table_of
 from ldp_kafka.runtime.releases.files import LINES, STDOUT, text_file, whole_file
+from ldp_kafka.runtime.releases.moves import ABOVE, moves_above
 from ldp_kafka.runtime.releases.plot import check_plot, plot
 from ldp_kafka.runtime.releases.rows import rows_of
 from ldp_kafka.runtime.releases.stream import Releases
@@ -36,6 +39,7 @@ class Wanted:
     ----------
     lines : (name in `LINES`, file or `STDOUT`), any number
     parquet, plot : files, or None
+    above : count moves above it (`moves_above`), or None
 
     Raises
     ------
@@ -46,6 +50,7 @@ class Wanted:
     lines: tuple[tuple[str, Path], ...] = ()
     parquet: Path | None = None
     plot: Path | None = None
+    above: float | None = None
 
     def __post_init__(self) -> None:
         places = [path for _, path in self.lines]
@@ -64,8 +69,8 @@ class Wanted:
     @property
     def ends(self) -> list[str]:
         """What can only be made when all releases are there."""
-        found = {"--parquet": self.parquet, "--plot": self.plot}
-        return [name for name, path in found.items() if path is not None]
+        found = {"--parquet": self.parquet, "--plot": self.plot, "--moves-above": self.above}
+        return [name for name, wanted in found.items() if wanted is not None]
 
     @property
     def table(self) -> bool:
@@ -135,6 +140,9 @@ def _read(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> None
         rows = (row for release in kept for row in rows_of(release))
         with whole_file(wanted.parquet) as part:
             pq.write_table(table_of(rows, found.slot_ms), part)
+    if wanted.above is not None:
+        rows = (row for release in kept for row in rows_of(release))
+        _show_moves(moves_above(table_of(rows, found.slot_ms), wanted.above), wanted.above, say)
     if wanted.plot is not None:
         caption = f"Guarantee: {topology.guarantee.describe(linked=topology.linked)}."
         for left_out in plot(
@@ -176,6 +184,19 @@ def _follow(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> No
             elif wanted.table:
                 for shown in lines_of(release, found.slot_ms):
                     console.print(shown.plain, markup=False, soft_wrap=True)
+
+
+def _show_moves(moves: pa.Table, above: float, say: Say) -> None:
+    """A line a user or stream."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in moves.column_names:
+        table.add_column(f"{name} {above:g}" if name == ABOVE else name)
+    for row in moves.to_pylist():
+        table.add_row(*map(str, row.values()))
+    if moves.num_rows:
+        _console().print(table)
+    else:
+        say("note: no release is of a single user or stream, so there are no moves to count")
 
 
 def _title(topology: Topology) -> str:

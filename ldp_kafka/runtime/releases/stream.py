@@ -10,6 +10,7 @@ from ldp_kafka.records import Release
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.releases.choosing import Choosing, Counts
 from ldp_kafka.runtime.releases.columns import table_of
+from ldp_kafka.runtime.releases.moves import moves_above
 from ldp_kafka.runtime.releases.rows import Row, rows_of
 
 __all__ = ["Releases"]
@@ -97,6 +98,12 @@ class Releases:
         if self._table is None:
             self._table = table_of(self.rows(), self.slot_ms)
         return self._table
+
+    def moves(self, above: float) -> Any:
+        """How often each user's, or stream's, releases move by more than ``above`` from one slot to
+        the next: see `ldp_kafka.runtime.releases.moves.moves_above`.
+        """
+        return moves_above(self.table(), above)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The table, for whatever takes the Arrow PyCapsule interface."""

@@ -104,6 +104,19 @@ def test_what_was_left_out_is_said(topology):
     assert strange.startswith("note: no release in 1 record of meters.releases")
 
 
+def test_moves_are_counted_by_user(topology, capsys):
+    """A line a user; where no release is a user's it says so."""
+    mine = [release(slot, 2.0 * slot, "per_user", user="5f") for slot in (1, 2, 4)]
+    assert delivered(topology, read(mine), above=1.5) == []
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["subject", "moves", "above", "1.5"]
+    assert line.split() == ["5f", "1", "1"]
+    [note] = delivered(topology, read(RELEASES), above=1.5)
+    assert "no release is of a single user" in note
+    with pytest.raises(ConfigurationError, match="--moves-above needs an end"):
+        delivered(topology, read(RELEASES, [None]), above=1.5)
+
+
 def test_what_needs_an_end(topology, tmp_path):
     for wanted in ({"parquet": tmp_path / "x"}, {"plot": tmp_path / "x.png"}):
         [name] = wanted

@@ -241,7 +241,7 @@ def test_the_page(meters, tmp_path, monkeypatch, capsys):
     (tmp_path / "meters.yaml").write_text(meters.read_text())
     monkeypatch.chdir(tmp_path)
     ending = [line for line in lines.splitlines() if "--follow" not in line]
-    assert len(ending) == 3
+    assert len(ending) == 4
     for line in ending:
         name, *words = shlex.split(line, comments=True)
         assert name == "ldp-kafka"
