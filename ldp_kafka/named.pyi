@@ -392,6 +392,21 @@ def method(
 ) -> methods.GaussianDifferential: ...
 @overload
 def method(
+    name: Literal["gaussian_differential_vector"],
+    *,
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    mechanism: MechanismName | Callable[..., Any] | None = None,
+    horizon: int | None = None,
+    refresh: int | None = None,
+    sigma: float | None = None,
+    calibration: Literal["sound", "published"] = "sound",
+    differential_bound: float = 0.05,
+    diameter: float = 1.0,
+) -> methods.GaussianDifferentialVector: ...
+@overload
+def method(
     name: Literal["gaussian_direct"],
     *,
     epsilon: float,
@@ -403,6 +418,20 @@ def method(
     sigma: float | None = None,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.GaussianDirect: ...
+@overload
+def method(
+    name: Literal["gaussian_direct_vector"],
+    *,
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    mechanism: MechanismName | Callable[..., Any] | None = None,
+    horizon: int | None = None,
+    refresh: int | None = None,
+    sigma: float | None = None,
+    calibration: Literal["sound", "published"] = "sound",
+    diameter: float = 1.0,
+) -> methods.GaussianDirectVector: ...
 @overload
 def method(
     name: Literal["ipp"],

@@ -14,8 +14,8 @@ from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
 from ldp_kafka.methods.fast import Fast
-from ldp_kafka.methods.gaussian_stream import followed
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
+from ldp_kafka.methods.noisy_mean import followed
 from ldp_kafka.methods.user_level import GaussianBudget
 
 __all__ = ["FastCorrelated"]

@@ -41,17 +41,20 @@ output: {{statistics: [{statistic}]{output}}}
 _W_EVENT = f"epsilon: {EPSILON}, window: {WINDOW}"
 _USER = f"level: user, epsilon: {EPSILON}, horizon: {SLOTS}"
 _NUMBERS = f"domain: [{DOMAIN[0]}, {DOMAIN[1]}]"
+_BALL = f"{_USER}, delta: 1.0e-5, dimension: {DIMENSION}, diameter: {DOMAIN[1]}"
 _OWN = {
     "app": f"{_W_EVENT}, {_NUMBERS}, block: 4",
     "budget_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: capp, block: 4",
     "capp": f"{_W_EVENT}, {_NUMBERS}, block: 4",
     "cgm": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
-    "cgm_vector": f"{_USER}, delta: 1.0e-5, dimension: {DIMENSION}, diameter: {DOMAIN[1]}",
+    "cgm_vector": _BALL,
     "etm": f"{_W_EVENT}, {_NUMBERS}, delay: 2",
     "fast": f"{_USER}, {_NUMBERS}, samples: 4",
     "fast_cgm": f"{_USER}, {_NUMBERS}, samples: 4, delta: 1.0e-5",
     "gaussian_differential": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
+    "gaussian_differential_vector": _BALL,
     "gaussian_direct": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
+    "gaussian_direct_vector": _BALL,
     "sample_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: app, block: 4",
     "topl": f"{_W_EVENT}, {_NUMBERS}, first: 4",
 }
