@@ -359,6 +359,7 @@ def method(
     samples: int | None = None,
     drift: float = 0.01,
     interval: int | None = None,
+    filtered: bool = True,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.Fast: ...
 @overload
@@ -374,6 +375,7 @@ def method(
     differential_bound: float = 0.05,
     drift: float = 0.01,
     interval: int | None = None,
+    filtered: bool = True,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.FastCorrelated: ...
 @overload

@@ -255,6 +255,17 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Flag(Switch):
+    """True or false."""
+
+    def bad(self):
+        yield from (None, *super().bad())
+
+    def good(self):
+        return (True, False, np.True_)
+
+
+@dataclass(frozen=True)
 class Off(Switch):
     """False or None: what it would switch on is not for this one."""
 
@@ -402,6 +413,7 @@ CONSTRAINTS: dict[Any, Any] = {
     ("segment_mean", "noise"): Choice(("sum",), optional=True),
     "smooth": Switch(),
     "truncation": Switch(),
+    "filtered": Flag(),
     **{(name, "truncation"): Off() for name in ("adapub", "dpi", "truncate")},
     "contribution": Number(0, nextafter(1, inf), (0.5,), (0.001, 1.0), optional=True),
     **{
@@ -418,7 +430,9 @@ CONSTRAINTS: dict[Any, Any] = {
 """
 INSTEAD = {"sigma": "horizon"}
 """What a parameter takes the place of."""
-NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")}
+NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")} | {
+    ("fast_cgm", "filtered"): {"interval": 3}
+}
 """What else has to be said where a parameter is tried."""
 
 

@@ -46,8 +46,21 @@ OWN = {
     "topl": f"{W_EVENT}, first: 6",
 }
 
-VARIANTS = {"sppa-vectors": ("sppa", f"{W_EVENT}, dimension: 3")}
+SAMPLES = "interval: 3, filtered: false"
+VARIANTS = {
+    "sppa-vectors": ("sppa", f"{W_EVENT}, dimension: 3"),
+    "fast-samples": ("fast", f"{OWN['fast']}, {SAMPLES}"),
+    "fast_cgm-samples": ("fast_cgm", f"{OWN['fast_cgm']}, {SAMPLES}"),
+    "ba_sw-laplace": ("ba_sw", f"{W_EVENT}, mechanism: laplace"),
+}
 """Methods in another form, by a name of ours."""
+MEANS = ("fast-samples", "fast_cgm-samples", "ba_sw-laplace")
+"""Those that have crowd means in that form alone."""
+
+
+def statistics_of(name, kind):
+    """All that there are."""
+    return ", ".join([*kind.statistics, *(["mean"] if name in MEANS else [])])
 
 
 def shape_of(method):
@@ -73,7 +86,7 @@ def topology_of(name, **changed):
                 "method": method,
                 "shape": shape_of(method),
                 "budget": budget,
-                "statistics": ", ".join(kind.statistics),
+                "statistics": statistics_of(name, kind),
                 "shrinkage": "false",
             }
             | changed

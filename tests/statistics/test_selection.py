@@ -54,15 +54,15 @@ def test_each_statistic_fits_the_methods_that_tell_it(name):
     assert fitting == sorted(method.statistics)
     for key in STATISTICS.keys() - set(fitting):
         other = STATISTICS[key].kind != method.kind
-        assert (
-            STATISTICS[key]
-            .unfit(method)
-            .startswith(
-                f"{key} must come from a method for "
-                if other
-                else f"{key} cannot be made of what {name} reports; it has {method.statistics[0]}"
+        said = STATISTICS[key].unfit(method)
+        if other:
+            assert said.startswith(f"{key} must come from a method for ")
+        else:
+            why = f": {method.untold[key]}" if key in method.untold else ""
+            has = ", ".join(method.statistics)
+            assert said.startswith(
+                f"{key} cannot be made of what {name} reports{why}; it has {has}"
             )
-        )
 
 
 @cases("name", REPORTING)

@@ -146,9 +146,9 @@ cgm | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06
 cgm_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
     differential_bound: 0.06, lag: 2, dimension: 3, diameter: 2.0
 etm | window: 8 | delay: 5
-fast | level: user, horizon: 50 | horizon: 60, samples: 4, drift: 0.02, interval: 3
-fast_cgm | LIFE | horizon: 60, samples: 4, drift: 0.02, interval: 3, delta: 0.000001,
-    differential_bound: 0.06
+fast | level: user, horizon: 50 | horizon: 60, samples: 4, drift: 0.02, interval: 3, filtered: false
+fast_cgm | LIFE, interval: 2 | horizon: 60, samples: 4, drift: 0.02, interval: 3, delta: 0.000001,
+    differential_bound: 0.06, filtered: false
 gaussian_differential | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06
 gaussian_differential_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
     differential_bound: 0.06, dimension: 3, diameter: 2.0

@@ -18,6 +18,7 @@ __all__ = [
     "DELAY",
     "DIMENSION",
     "DOMAIN",
+    "FURTHER",
     "SLOTS",
     "SUBJECTS",
     "USERS",
@@ -69,6 +70,11 @@ _MODES = {
     "sppa": f"dimension: {DIMENSION}",
 }
 """Methods that are judged with one more key too."""
+FURTHER = {
+    "fast": "filtered: false, interval: 3",
+    "fast_cgm": "filtered: false, interval: 3, differential_bound: 0.3",
+}
+"""Methods that have further statistics where these keys are given."""
 
 
 class Subject(NamedTuple):
@@ -171,6 +177,11 @@ def _subjects() -> Iterator[Subject]:
                 if name in _MODES:
                     key = _MODES[name]
                     yield Subject(f"{name} ({key})", statistic, f"{privacy}, {key}", output)
+                if name in FURTHER:
+                    keys = FURTHER[name]
+                    made = Subject(f"{name} ({keys})", statistic, f"{privacy}, {keys}")
+                    every = made.topology.method.statistics
+                    yield from (made._replace(statistic=each) for each in every)
                 for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)
