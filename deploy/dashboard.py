@@ -260,7 +260,8 @@ PRIVACY = (
         "Standard error of the last release",
         "short",
         {"{{topology}}": gauge("ldp_release_standard_error")},
-        "In the unit of the values. Of a list, the largest.",
+        "In the unit of the values, slot by slot. Of a list, the largest; none where a release"
+        " states none, and says why.",
     ),
     Chart(
         "Second reports",

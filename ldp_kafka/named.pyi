@@ -359,6 +359,7 @@ def method(
     samples: int | None = None,
     drift: float = 0.01,
     interval: int | None = None,
+    filtered: bool = True,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.Fast: ...
 @overload
@@ -374,6 +375,7 @@ def method(
     differential_bound: float = 0.05,
     drift: float = 0.01,
     interval: int | None = None,
+    filtered: bool = True,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.FastCorrelated: ...
 @overload
@@ -392,6 +394,21 @@ def method(
 ) -> methods.GaussianDifferential: ...
 @overload
 def method(
+    name: Literal["gaussian_differential_vector"],
+    *,
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    mechanism: MechanismName | Callable[..., Any] | None = None,
+    horizon: int | None = None,
+    refresh: int | None = None,
+    sigma: float | None = None,
+    calibration: Literal["sound", "published"] = "sound",
+    differential_bound: float = 0.05,
+    diameter: float = 1.0,
+) -> methods.GaussianDifferentialVector: ...
+@overload
+def method(
     name: Literal["gaussian_direct"],
     *,
     epsilon: float,
@@ -403,6 +420,20 @@ def method(
     sigma: float | None = None,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.GaussianDirect: ...
+@overload
+def method(
+    name: Literal["gaussian_direct_vector"],
+    *,
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    mechanism: MechanismName | Callable[..., Any] | None = None,
+    horizon: int | None = None,
+    refresh: int | None = None,
+    sigma: float | None = None,
+    calibration: Literal["sound", "published"] = "sound",
+    diameter: float = 1.0,
+) -> methods.GaussianDirectVector: ...
 @overload
 def method(
     name: Literal["ipp"],

@@ -27,6 +27,7 @@ UNIT = {"domain": (0.0, 1.0)}
 WIDE = {"domain": (-3.0, 7.0), "epsilon": 3.0}
 LIFE, LATE = {"horizon": 20, **UNIT}, {"delay": 3, **UNIT}
 CODES, DELTA = {"categories": 4}, {"delta": 1e-5}
+BALL = {"horizon": 20, **DELTA, "dimension": 2, "diameter": 1.0}
 
 # --- each name once
 
@@ -54,12 +55,14 @@ METHODS = {
 } | {
     "budget_split": {"window": 3, **UNIT, "dimension": 2},
     "cgm": LIFE | DELTA,
-    "cgm_vector": {"horizon": 20, **DELTA, "dimension": 2, "diameter": 1.0},
+    "cgm_vector": BALL,
     "etm": {"window": 3, **UNIT, "delay": 2},
     "fast": {**LIFE, "samples": 5},
     "fast_cgm": {**LIFE, "samples": 5, **DELTA},
     "gaussian_differential": LIFE | DELTA,
+    "gaussian_differential_vector": BALL,
     "gaussian_direct": LIFE | DELTA,
+    "gaussian_direct_vector": BALL,
     "lpu": {"window": 3, "categories": 3},
     "sample_split": {"window": 3, **UNIT, "dimension": 2},
 }

@@ -52,7 +52,13 @@ def with_columns(command: F) -> F:
 
 _OPTIONS = (
     click.option("--user-column", default="user", show_default=True, help="Of a table."),
-    click.option("--value-column", default="value", show_default=True, help="Of a table."),
+    click.option(
+        "--value-column",
+        default="value",
+        show_default=True,
+        help="Of a table. Lists of numbers: a column of lists (in CSV as JSON), or LAT,LON: one a"
+        " number.",
+    ),
     click.option(
         "--time-column",
         default="time",

@@ -9,7 +9,11 @@ from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
-from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
+from ldp_kafka.methods.cgm_vector import (
+    CorrelatedGaussianVector,
+    GaussianDifferentialVector,
+    GaussianDirectVector,
+)
 from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.delay import (
     AdaPub,
@@ -69,7 +73,9 @@ __all__ = [
     "Fast",
     "FastCorrelated",
     "GaussianDifferential",
+    "GaussianDifferentialVector",
     "GaussianDirect",
+    "GaussianDirectVector",
     "IterativePerturbation",
     "Method",
     "Naive",
@@ -114,7 +120,9 @@ METHODS: dict[str, type[Method]] = {
     "fast": Fast,
     "fast_cgm": FastCorrelated,
     "gaussian_differential": GaussianDifferential,
+    "gaussian_differential_vector": GaussianDifferentialVector,
     "gaussian_direct": GaussianDirect,
+    "gaussian_direct_vector": GaussianDirectVector,
     "ipp": IterativePerturbation,
     "ipp_s": SegmentedIterativePerturbation,
     "lpu": PopulationUniform,

@@ -15,7 +15,8 @@ from ldp_kafka.mechanisms.elementary import natural_log
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
 from ldp_kafka.methods.contract import check_slots
-from ldp_kafka.methods.gaussian_stream import GaussianStream, followed
+from ldp_kafka.methods.gaussian_stream import GaussianStream
+from ldp_kafka.methods.noisy_mean import followed
 from ldp_kafka.methods.user_level import check_positive
 
 __all__ = ["CorrelatedGaussian", "reuse_ratios"]

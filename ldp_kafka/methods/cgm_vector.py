@@ -1,74 +1,20 @@
-"""CGM for vectors of a ball."""
+"""CGM and its baselines for vectors of a ball."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ldp_kafka.accounting import Field, State
-from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, Z, check_number, check_vectors, check_whole
+from ldp_kafka.methods.ball import BALL, Ball, VectorChain
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
-from ldp_kafka.methods.chain import Aimed, Chain, check_bound
-from ldp_kafka.methods.spread import error_of_mean
+from ldp_kafka.methods.chain import RATIO, Chain, check_bound
+from ldp_kafka.methods.gaussian import GaussianDifferential
+from ldp_kafka.methods.gaussian_stream import GaussianStream
 
-__all__ = ["CorrelatedGaussianVector", "VectorChain", "lengths"]
-
-# coordinates: a context binds 255 integers, of which one tells the turn and each coordinate needs
-# two
-MOST = 127
+__all__ = ["CorrelatedGaussianVector", "GaussianDifferentialVector", "GaussianDirectVector"]
 
 
-class VectorChain(Chain):
-    """A `Chain` of vectors (n, dimension) in the ball of diameter 1 around 0: clipped along the
-    straight line to the new value, in L2.
-    """
-
-    def __init__(
-        self, dimension: int, ratios: Sequence[int], bound: int, clip: str, lag: int
-    ) -> None:
-        super().__init__(ratios, bound, clip, lag)
-        self._dimension, self._radius = dimension, bound
-        self._shifts = np.zeros_like(self._shifts)  # a ball is symmetric
-        self.fields = {
-            name: Field(field.dtype, lag if name == "count" else lag * dimension)
-            for name, field in self.fields.items()
-        }
-
-    def _clipped(
-        self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        away = (values - around).astype(np.float64)
-        length = lengths(away)
-        shrink = np.where(
-            (turn == 0) | (length <= self._radius), 1.0, self._radius / np.maximum(length, 1.0)
-        )
-        shrink[shrink < 1] *= 1 - 2.0**-40
-        away *= shrink[:, None]
-        return around + np.trunc(away).astype(np.int64)
-
-    def _lane(self, slot: int) -> slice:
-        first = slot % self.lag * self._dimension
-        return slice(first, first + self._dimension)
-
-    def _get(self, state: State, name: str, rows: NDArray[np.intp], slot: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = state.columns[name][self._lane(slot)].take(rows, axis=1).T
-        return found
-
-    def _set(
-        self, state: State, name: str, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]
-    ) -> None:
-        state.columns[name][self._lane(slot)][:, rows] = values.T
-
-    def _spread(self, of_rows: NDArray[Any]) -> NDArray[Any]:
-        return of_rows[:, None]
-
-
-class CorrelatedGaussianVector(CorrelatedGaussian):
+class CorrelatedGaussianVector(Ball, CorrelatedGaussian):
     """Report each vector with noise that carries on that of the last report.
 
     Parameters
@@ -91,7 +37,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
 
     Examples
     --------
-    >>> import ldp_kafka as lk
+    >>> import numpy as np, ldp_kafka as lk
     >>> budget = {"epsilon": 1.0, "delta": 1e-5, "horizon": 100}
     >>> m = lk.method("cgm_vector", dimension=2, diameter=10.0, **budget)
     >>> m.release(np.full((3, 2), 1.0), lk.randomness.seeded(7)).shape
@@ -101,35 +47,10 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     """
 
     name = "cgm_vector"
-    default_mechanism = "gaussian_vector"
-    statistics = ("per_user",)
-    ball = True
     parameters: ClassVar[dict[str, str]] = {
         **{name: line for name, line in CorrelatedGaussian.parameters.items() if name != "change"},
-        "dimension": "coordinates of a vector, 1..127",
-        "diameter": "of the public ball around 0 that vectors are held in",
+        **BALL,
     }
-
-    def __init__(self, *, dimension: int, diameter: float = 1.0, **parameters: Any) -> None:
-        self._dimension = check_whole(dimension, "dimension", 1, MOST)
-        length = check_number(diameter, "diameter")
-        if not 2.0**-500 < length < 2.0**500:
-            raise ConfigurationError("diameter must be positive and finite")
-        if "domain" in parameters or "change" in parameters:
-            raise ConfigurationError(
-                "vectors have a diameter, and no domain; their changes are additive"
-            )
-        super().__init__(domain=(-length / 2, length / 2), **parameters)
-
-    @property
-    def dimension(self) -> int:
-        """Coordinates of a vector."""
-        return int(self._dimension or 0)
-
-    @property
-    def diameter(self) -> float:
-        """Of the ball."""
-        return self.domain[1] - self.domain[0]
 
     def _chain(self) -> Chain:
         units = int(check_bound(self.differential_bound) * FIXED)
@@ -137,68 +58,66 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
             self.dimension, reuse_ratios(units / FIXED), units, self.calibration, self.lag
         )
 
-    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectors (n, dimension) within the ball, in units of 2**-32 of its diameter. ValueError
-        where not finite, or of another shape.
-        """
-        exact = self.values.checked(check_vectors(values, self.dimension))
-        radius = self.domain[1]
-        # divided out first, so that no square overflows
-        peak = np.maximum(np.abs(exact).max(axis=1), radius)
-        shape = exact / peak[:, None]
-        length = lengths(shape)
-        reach = radius / peak  # the radius, in peaks
-        shape *= (
-            np.where(length > reach, reach / np.maximum(length, reach), 1.0) / reach * (FIXED // 2)
-        )[:, None]
-        bound: NDArray[np.int64] = np.trunc(shape).astype(np.int64)
-        return bound
 
-    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        with np.errstate(over="ignore"):
-            return lengths(values) > self.domain[1]
+class GaussianDirectVector(Ball):
+    """Perturb each vector by itself, by normal noise in every coordinate.
 
-    def released(self, answers: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(answers * self.diameter)
+    Parameters
+    ----------
+    epsilon, delta, horizon, refresh, sigma, dimension, diameter, mechanism : see
+        `CorrelatedGaussianVector`
+    calibration : see `SlotMethod`; both are the same
 
-    def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
-        """Within the ball: level 0 and 1 are opposite ends of it."""
-        return np.asarray(super().constant(levels, slots) / self.dimension**0.5)
-
-    def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the clipped vectors behind the reports; errors as of `CorrelatedGaussian`,
-        coordinate by coordinate.
-        """
-        found = self.mechanism.estimate_support(support, population=True)
-        n = found.reports
-        if not n:
-            return Estimate.unknown(self.dimension)
-        spreads = np.sqrt(np.asarray(found.square) * n).tolist()
-        errors = np.array([error_of_mean(n, spread, *self._noise) for spread in spreads])
-        value, errors = np.asarray(found.value) * self.diameter, errors * self.diameter
-        low, high = (np.clip(value + away, *self.domain) for away in (-Z * errors, Z * errors))
-        return Estimate(value, errors, n, (low, high))
-
-    def blank(self, n: int) -> NDArray[Any]:
-        return np.zeros((n, self.dimension), np.int64)
-
-    def _nothing(self, n: int) -> NDArray[np.float64]:
-        return np.zeros((n, self.dimension))
-
-    def _bind(self, aimed: Aimed) -> Sequence[NDArray[np.int64]]:
-        return [aimed.turn, *aimed.kept.T, *aimed.before.T]
-
-
-def lengths(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """L2 lengths (n,) of vectors (n, d): coordinates are added in their order, so that every CPU
-    finds the same bits.
+    Notes
+    -----
+    CGM, Algorithm 1, for d dimensions: variance sigma^2 in each coordinate. Guarantee: two vectors
+    of the ball are a diameter apart at most, and `GaussianBudget` has the rest.
 
     Examples
     --------
-    >>> lengths(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [5.0, 0.0]
+    >>> import numpy as np, ldp_kafka as lk
+    >>> budget = {"epsilon": 1.0, "delta": 1e-5, "horizon": 100}
+    >>> m = lk.method("gaussian_direct_vector", dimension=2, diameter=10.0, **budget)
+    >>> m.release(np.full((3, 2), 1.0), lk.randomness.seeded(7)).shape
+    (3, 2)
+    >>> m.variance(100) == m.variance(1)
+    True
     """
-    total = np.zeros(len(vectors))
-    for column in vectors.T:
-        total += column * column
-    return np.asarray(np.sqrt(total))
+
+    name = "gaussian_direct_vector"
+    parameters: ClassVar[dict[str, str]] = {**GaussianStream.parameters, **BALL}
+
+    def _chain(self) -> Chain:
+        return VectorChain(self.dimension, [0], None, "sound", 1)
+
+
+class GaussianDifferentialVector(Ball, GaussianDifferential):
+    """Perturb by how much each vector differs from the last, and add up.
+
+    Parameters
+    ----------
+    epsilon, delta, horizon, refresh, sigma, dimension, diameter, mechanism : see
+        `CorrelatedGaussianVector`
+    differential_bound, calibration : see `CorrelatedGaussianVector`
+
+    Notes
+    -----
+    CGM, Algorithm 2, for d dimensions: variance sigma^2 (1 + 4 C^2 (i - 1)) in each coordinate of
+    report i. Guarantee: consecutive clipped vectors are within C, so that for two streams their
+    differences are 2 C apart at most: a call of the mechanism in those lengths.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> budget = {"epsilon": 1.0, "delta": 1e-5, "horizon": 100}
+    >>> m = lk.method("gaussian_differential_vector", dimension=2, diameter=10.0, **budget)
+    >>> round(m.variance(51) / m.variance(1), 3)
+    1.5
+    """
+
+    name = "gaussian_differential_vector"
+    parameters: ClassVar[dict[str, str]] = {**GaussianDifferential.parameters, **BALL}
+
+    def _chain(self) -> Chain:
+        units = int(self.differential_bound * FIXED)
+        return VectorChain(self.dimension, [0, RATIO], units, self.calibration, 1)

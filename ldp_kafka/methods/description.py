@@ -29,6 +29,8 @@ class Description:
     """What its reports tell: of a crowd its ``mean`` or ``frequencies``, of each user its value
     (``per_user``). What a topology may release follows from that (`ldp_kafka.statistics`).
     """
+    untold: ClassVar[dict[str, str]] = {}
+    """Why its reports do not tell some of the others, in words."""
     holds: ClassVar[bool] = False
     """Whether what was released last stands until the next report, the domain's midpoint before the
     first one: it does not report every slot.
@@ -81,6 +83,11 @@ class Description:
     def influence(self) -> float:
         """Reports that one run of ``window`` changed values can reach."""
         return self.window + self.memory
+
+    @property
+    def reporting(self) -> float:
+        """Share of the users who report in a slot, about."""
+        return min(1.0, self.influence / self.window)
 
     @property
     def dimension(self) -> int:

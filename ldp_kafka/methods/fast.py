@@ -14,6 +14,7 @@ from ldp_kafka.accounting import MICRO, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.mechanisms.base import Law, check_epsilon
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
 from ldp_kafka.methods.made import checked_factory
 
@@ -32,6 +33,8 @@ class Fast(Sampled):
     drift : how far a stream moves in a slot, as a standard deviation in lengths of the domain,
         2**-14..1: the filter's idea of it
     interval : slots between samples; default: chosen by the controller as the stream moves
+    filtered : whether what the filter makes of a sample is reported, or the noisy sample itself, of
+        which a crowd's mean has an error
     domain, calibration, mechanism : see `SlotMethod`; both calibrations are the same
 
     Notes
@@ -61,6 +64,7 @@ class Fast(Sampled):
             " length; default: 0.01"
         ),
         "interval": "slots between samples; default: as the stream moves",
+        "filtered": "report what a filter makes of the samples, or the samples; default: true",
     }
 
     def __init__(
@@ -73,13 +77,14 @@ class Fast(Sampled):
         samples: int | None = None,
         drift: float = 0.01,
         interval: int | None = None,
+        filtered: bool = True,
         calibration: str = "sound",
         categories: int | None = None,
     ) -> None:
         self._shape(domain, categories, calibration)
         self.epsilon = check_epsilon(epsilon)
         make = checked_factory(mechanism, "mechanism")
-        most = self._plan(horizon, samples, drift, interval)
+        most = self._plan(horizon, samples, drift, interval, filtered)
         self._limit(most)
         budget = micro(self.epsilon)
         part = self._part(budget, most)
@@ -97,14 +102,19 @@ class Fast(Sampled):
     def _observe(self, state: State, batch: Batch) -> Observed:
         answers = self.draw(state, batch, batch.values / FIXED, (batch.values,))
         noisy, count = np.rint(answers * FIXED).astype(np.int64), len(batch.rows)
-        return Observed(noisy, np.full(count, self._variance), np.zeros(count, np.int64))
+        return Observed(noisy, np.full(count, self._variance), np.zeros(count, np.int64), noisy)
 
     @cached_property
     def _variance(self) -> int:
         return variance_units(Law.of(self.mechanism.law(0.5)).variance())
 
-    def _noise(self) -> int:
+    def _worst(self) -> int:
         return self._variance
+
+    @cached_property
+    def inversion(self) -> Inversion | None:
+        """Of a sample, by its law."""
+        return None if self.filtered else law_ranges(self.mechanism, self.in_lengths)
 
     def _farthest(self) -> float:
         return float(max(abs(edge) for edge in self.mechanism.index_range) * self.mechanism.scale)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import pairwise
-from math import ceil, frexp, inf, log2, sqrt
+from math import ceil, frexp, log2, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,28 +14,20 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.chain import Aimed, Chain
-from ldp_kafka.methods.estimates import Slot
-from ldp_kafka.methods.spread import error_of_mean
-from ldp_kafka.methods.unstated import CLIPPED
+from ldp_kafka.methods.noisy_mean import NoisyMean, followed
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
 
-__all__ = ["GaussianStream", "followed"]
+__all__ = ["GaussianStream"]
 
 # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to
 # a variance
 STEPS = 2**7
-# see `GaussianStream._saturated`: of the noise of users who stay it is so once in 15,000 slots
-TELLING = 6
-LOOKED_BACK = 32  # slots whose means are looked at
-FEWEST = 10  # differences of means that tell how far noise moves them
-QUARTILE = 0.6744897501960817  # of the normal: the median of its absolute values
 
 
-class GaussianStream(UserLevel):
+class GaussianStream(NoisyMean, UserLevel):
     """Reports of a `Chain` over normal noise, one in every slot.
 
     Guarantee: `GaussianBudget` has the proof; all that it needs is that each report is a function
@@ -167,78 +158,6 @@ class GaussianStream(UserLevel):
         """The integers that a draw is bound to, a column each."""
         return aimed
 
-    def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the *clipped* values behind the reports; its error is of these reports, by
-        how far they lie apart, between that of the least and of the noisiest report
-        (`spread.error_of_mean`). So it falls, or rises, with the users' reports, and neither side
-        has to say how many reports a user has made.
-        """
-        mean, error, reports, *_ = self._mean(support)
-        lo, hi = self.domain
-        value, error = lo + mean * (hi - lo), error * (hi - lo)
-        low, high = (min(max(value + away, lo), hi) for away in (-Z * error, Z * error))
-        return Estimate(value, error, reports, (low, high))
-
-    def _mean(self, support: NDArray[np.int64]) -> Estimate:
-        """The same in lengths of the domain."""
-        found = self.mechanism.estimate_support(support, population=True)
-        n = found.reports
-        if not n:
-            return Estimate(found.value, inf, 0)
-        return Estimate(found.value, error_of_mean(n, sqrt(found.square * n), *self._noise), n)
-
-    @property
-    def looks_back(self) -> int:
-        """Where values are clipped around clipped ones: a crowd that moves as fast as it can is
-        seen so. With a ``lag`` it is not told.
-        """
-        seen = self._clips and self.chain.lag == 1 and self.calibration == "sound"
-        return LOOKED_BACK if seen else 0
-
-    def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
-        """The same; without an error where the crowd seems to move as fast as its clipped values
-        can, so that its true mean may be anywhere further on.
-        """
-        found = self.crowd(support)
-        kept = slot.earlier or {}
-        past = [kept.get(slot.number - back) for back in range(1, self.looks_back + 1)]
-        if self.looks_back and self._saturated(support, past):
-            return Estimate(found.value, None, found.reports, reason=CLIPPED)
-        return found
-
-    def _saturated(
-        self, support: NDArray[np.int64], past: Sequence[NDArray[np.int64] | None]
-    ) -> bool:
-        """Whether a crowd moves as fast as its clipped values can, given the supports of the slots
-        before, the latest first, None where nobody reported. Part of a crowd, or one user, cannot
-        be told from noise.
-
-        It is told by how far the mean has come from that of k slots before, k the least for which k
-        steps of ``differential_bound`` are `TELLING` errors of the difference: from two errors
-        below k steps to three above, so at least two thirds of them.
-
-        The error of a difference is that of two means whose noise is independent, as it is where
-        other users report each time. The same users' noise carries on: that shows in the
-        differences of neighbouring slots, whose median gives the error of one step, and of k steps
-        at most sqrt(k) times as much (1 - r^k <= k (1 - r)). `FEWEST` differences tell it: in the
-        first slots of a crowd the error is that of independent noise. Where other users take the
-        place of all at once, their noise is new: for some slots that can be taken for a crowd that
-        moves, since a collector is told no users.
-        """
-        means = [None if sums is None else self._mean(sums) for sums in (support, *past)]
-        now, *before = [each if each and each.reports else None for each in means]
-        if now is None:
-            return False
-        one = _step_error(before)
-        for back, then in enumerate(before, 1):
-            if then is None:
-                continue
-            noise = min(sqrt(now.standard_error**2 + then.standard_error**2), one * sqrt(back))
-            steps = back * self._clips
-            if TELLING * noise <= steps:
-                return bool(-2 * noise <= abs(now.value - then.value) - steps <= 3 * noise)
-        return False
-
     def course(self, reports: int) -> tuple[tuple[int, float], ...]:
         least, most = self._noise
         if least == most:
@@ -259,10 +178,12 @@ class GaussianStream(UserLevel):
         return hi - lo
 
     @property
+    def _every(self) -> int:
+        """With a ``lag`` a crowd that moves is not told."""
+        return 1 if self.chain.lag == 1 else 0
+
+    @property
     def _clips(self) -> float:
-        """How far a value is followed from one report to the next, as a share of the domain (of its
-        logarithm, where changes are multiplicative); 0: wherever it goes.
-        """
         bound = self.chain.bound
         return 0.0 if bound is None else bound / FIXED
 
@@ -291,9 +212,6 @@ class GaussianStream(UserLevel):
 
     @cached_property
     def _noise(self) -> tuple[float, float]:
-        """The standard deviations of the least and of the noisiest report, in lengths of the
-        domain.
-        """
         return sqrt(min(self._variances)), sqrt(max(self._variances))
 
     def tables(self) -> list[int]:
@@ -304,22 +222,3 @@ class GaussianStream(UserLevel):
             round(-log2(self.scale)),
             *self.mechanism.tables(),
         ]
-
-
-def _step_error(means: Sequence[Estimate | None]) -> float:
-    """The standard deviation of the differences of neighbouring means, from their median; infinite
-    where there are fewer than `FEWEST`.
-    """
-    moves = sorted(abs(one.value - other.value) for one, other in pairwise(means) if one and other)
-    return moves[len(moves) // 2] / QUARTILE if len(moves) >= FEWEST else inf
-
-
-def followed(step: str, calibration: str, each: str = "report") -> str:
-    """What a statistic is of where values are clipped to a step from report to report, in words."""
-    then = (
-        "is followed at that speed, and the error is not of how far it is behind"
-        if calibration == "sound"  # else clipped around the last value, not the last clipped one
-        else f"is off by the rest of that move in the later {each}, and the error is not of that"
-    )
-    moves = f"one that moves by more than {step} from one {each} to the next"
-    return f"of clipped values: {moves} {then}"

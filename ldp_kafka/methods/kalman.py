@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import ceil
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ class Observed(NamedTuple):
     """(n,) variance of the fresh noise in it, in units of 2**-32 of the domain's square."""
     reuse: NDArray[np.int64]
     """(n,) share of the last noisy value that was carried on, in units of 2**-24."""
+    noisy: NDArray[np.int64]
+    """(n,) the noisy value itself, in the units of ``new``."""
 
     def __repr__(self) -> str:
         return f"Observed({len(self.new)} rows)"  # never a value
@@ -71,18 +73,35 @@ class Sampled(UserLevel):
     has no meaning where the domain has a zero inside). It is a function of what was released: which
     slots are sampled tells nothing more. Everything is kept in integers, by single operations of
     IEEE floats.
+
+    A filtered value is drawn to those before it, by how much nobody knows who does not know how the
+    stream has moved: a crowd's mean of them has no error. With ``filtered`` false what is reported
+    is the noisy samples themselves; the filter then decides when the next is due, and nothing else.
     """
 
     pauses = True
-
-    # a filtered value is drawn to the ones before it: no mean of a crowd
-    statistics = ("per_user",)
+    statistics: tuple[str, ...] = ("per_user",)
+    untold: ClassVar[dict[str, str]] = {
+        "mean": "a filter draws each to earlier samples (`filtered: false` leaves it out)"
+    }
     holds = True
     drift: float
     interval: int | None
 
-    def _plan(self, horizon: int, samples: int | None, drift: float, interval: int | None) -> int:
-        """Take in when to sample; how often at most."""
+    def _plan(
+        self,
+        horizon: int,
+        samples: int | None,
+        drift: float,
+        interval: int | None,
+        filtered: bool,
+    ) -> int:
+        """Take in when to sample, and what to report of a sample; how often at most."""
+        if not isinstance(filtered, bool | np.bool):
+            raise TypeError("filtered must be true or false")
+        self.filtered = bool(filtered)
+        if not self.filtered:
+            self.statistics = ("per_user", "mean")
         self.horizon = check_slots(horizon, "horizon")
         self.samples = (
             max(1, round(SHARE * self.horizon))
@@ -97,6 +116,16 @@ class Sampled(UserLevel):
         self.interval = None if interval is None else check_slots(interval, "interval")
         self._growth = round(self.drift * self.drift * FIXED)
         return self.samples
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Without ``filtered`` where it is true: noise is bound to what it was before there was
+        such a parameter.
+        """
+        found = super().resolved
+        if self.filtered:
+            del found["filtered"]
+        return found
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -114,7 +143,7 @@ class Sampled(UserLevel):
         """One noisy sample a row."""
         raise NotImplementedError
 
-    def _noise(self) -> int:
+    def _worst(self) -> int:
         """The largest variance of a sample, in units of 2**-32."""
         raise NotImplementedError
 
@@ -127,15 +156,15 @@ class Sampled(UserLevel):
         allowed = self.ledger.charge(state, batch.rows, batch.slot, due.astype(np.int32))
         sent = due & allowed
         answers = np.zeros(len(batch.rows))
-        estimates = self._sample(state, batch.part(sent))
-        answers[sent] = np.rint(estimates / (FIXED * GRID)) * GRID
+        reported = self._sample(state, batch.part(sent))
+        answers[sent] = np.rint(reported / (FIXED * GRID)) * GRID
         return Step(
             answers, np.where(allowed, np.where(due, SENT, SILENT), REFUSED).astype(np.uint8)
         )
 
     def _sample(self, state: State, batch: Batch) -> NDArray[np.int64]:
-        """The new estimates; updates the rows."""
-        new, noise, reuse = self._observe(state, batch)
+        """What is reported: the new estimates, or the samples; updates the rows."""
+        new, noise, reuse, noisy = self._observe(state, batch)
         columns, rows, slot = state.columns, batch.rows, batch.slot
         before, spread, sampled = (
             columns[name][rows] for name in ("estimate", "spread", "sampled")
@@ -153,7 +182,7 @@ class Sampled(UserLevel):
         columns["sampled"][rows] = slot
         columns["due"][rows] = slot + self._wait(state, rows, np.abs(moved), gap)
         estimate: NDArray[np.int64] = columns["estimate"][rows]
-        return estimate
+        return estimate if self.filtered else noisy
 
     def _wait(
         self, state: State, rows: NDArray[np.intp], moved: NDArray[np.int64], gap: NDArray[np.int64]
@@ -189,13 +218,13 @@ class Sampled(UserLevel):
     @property
     def single_reason(self) -> str | None:
         """Why it states no error: an estimate is made of samples of several slots, and holds until
-        the next one.
+        the next one. A sample is of its own slot.
         """
-        return MIXED_SLOTS
+        return MIXED_SLOTS if self.filtered else None
 
     @cached_property
     def reliability(self) -> float:
-        return 1 / (1 + 12 * self._noise() / FIXED)
+        return 1 / (1 + 12 * self._worst() / FIXED)
 
     def tables(self) -> list[int]:
         return [
@@ -203,7 +232,7 @@ class Sampled(UserLevel):
             self.horizon,
             self._growth,
             self.interval or 0,
-            self._noise(),
+            self._worst(),
             *self.mechanism.tables(),
         ]
 

@@ -11,11 +11,10 @@ from ldp_kafka.mechanisms.base import Z
 
 __all__ = ["error_of_mean", "student"]
 
-FEW = 3  # reports below which their spread tells less than the bound
 ROOM = 0.75  # see `error_of_mean`
 
 
-def error_of_mean(reports: int, spread: float, least: float, most: float) -> float:
+def error_of_mean(reports: int, spread: float, least: float, most: float, *, few: int = 3) -> float:
     """The standard error to state of the mean of so many reports, in their unit.
 
     Parameters
@@ -23,6 +22,8 @@ def error_of_mean(reports: int, spread: float, least: float, most: float) -> flo
     reports : n, at least 0
     spread : the reports' standard deviation, of the sum of squares over n - 1
     least, most : standard deviation of the noise of any one report, at least and at most
+    few : reports below which their spread tells less than the bound; of two-valued noise, of which
+        n are equal once in 2^(n - 1) times, more than of normal noise
 
     Notes
     -----
@@ -41,7 +42,7 @@ def error_of_mean(reports: int, spread: float, least: float, most: float) -> flo
     """
     if not reports:
         return inf
-    if reports < FEW or least == most:
+    if reports < few or least == most:
         return most / sqrt(reports)
     told = student(reports - 1) * spread
     return min(max(told, least), most * (1 + ROOM / sqrt(reports))) / sqrt(reports)

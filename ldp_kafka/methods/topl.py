@@ -66,6 +66,12 @@ class ThresholdPerturbation(SlotMethod):
         "first": "reports from which the threshold is found; default: two windows, at most 64"
     }
     statistics = ("per_user",)
+    untold: ClassVar[dict[str, str]] = {
+        "mean": (
+            "the first are biased by square_wave and later ones are cut off at thresholds, and none"
+            " tells which it is"
+        )
+    }
 
     def __init__(
         self, *, first: int | None = None, scout: Callable[..., Any] = SquareWave, **parameters: Any

@@ -257,7 +257,7 @@ FAMILIES = (
     Family(
         Gauge,
         "ldp_release_standard_error",
-        "Standard error of the last release (the largest, of a list); absent without reports.",
+        "Standard error of the last release (the largest, of a list); absent where it states none.",
         AT_COLLECTOR,
     ),
     Family(

@@ -64,10 +64,10 @@ def streams_of(
     reader = loads(READER.format(slot=slot or "1s"))
     table = as_table(frame)
     there = table.column_names
-    wanted = {"value": value}
-    wanted |= {"user": user} if user != "user" else {}
-    wanted |= {"time": time} if slot is not None else {}
-    if not {*wanted.values()} <= {*there}:
+    wanted = {"value": (value,)}
+    wanted |= {"user": (user,)} if user != "user" else {}
+    wanted |= {"time": (time,)} if slot is not None else {}
+    if not {name for (name,) in wanted.values()} <= {*there}:
         raise ConfigurationError(no_column(reader, table, **wanted))
     who = table.column(user) if user in there else pa.repeat("all", table.num_rows)
     if slot is not None:

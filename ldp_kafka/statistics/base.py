@@ -96,8 +96,10 @@ class Statistic(ABC):
                 f" {method.name} is for {_VALUES[method.kind]}"
             )
         if cls.needs not in ("", *method.statistics):
+            why = method.untold.get(cls.needs)
+            because = f": {why}" if why else ""
             return (
-                f"{cls.name} cannot be made of what {method.name} reports; it has"
+                f"{cls.name} cannot be made of what {method.name} reports{because}; it has"
                 f" {', '.join(method.statistics)}"
             )
         return None

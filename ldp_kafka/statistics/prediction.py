@@ -68,7 +68,7 @@ class Prediction:
             f"{self.statistic}: standard error {self.error:.4g} from {self.reports:,}"
             " reports a slot (worst input)"
         )
-        if self.course:
+        if self.course[1:]:
             steps = ", ".join(f"{error:.4g} in slot {slot:,}" for slot, error in self.course)
             said += f"; of users who begin together {steps}"
         return said + self._clipped()
@@ -204,7 +204,7 @@ class ProtocolPrediction(Prediction):
 
 def reporting(method: Method, users: int) -> int:
     """How many of so many users report in one slot, about."""
-    return max(1, round(users * min(1.0, method.influence / method.window)))
+    return max(1, round(users * method.reporting))
 
 
 def law_error(method: Method, value: Any, reports: int) -> float:

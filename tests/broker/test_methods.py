@@ -13,7 +13,15 @@ from ldp_kafka.methods.runnable import runnable
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from tests.broker.flow import Flow
-from tests.runtime.test_methods import OWN, STREAMS, VARIANTS, W_EVENT, shape_of, streams_of
+from tests.runtime.test_methods import (
+    OWN,
+    STREAMS,
+    VARIANTS,
+    W_EVENT,
+    shape_of,
+    statistics_of,
+    streams_of,
+)
 
 TEXT = """
 topology: {name}
@@ -105,7 +113,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
         method=method,
         shape=SHAPES[kind] if kind else shape_of(method),
         # a coordinator decides by the one that it releases
-        statistics=", ".join(of_kind.statistics[: 1 if kind else None]),
+        statistics=of_kind.statistics[0] if kind else statistics_of(name, of_kind),
         text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {HELD.get(name, 'first')}"),
         budget=budget,
         **more,
@@ -147,6 +155,11 @@ def run(boot, tmp_path, prefix, methods, **more):
     finally:
         for flow in flows:
             flow.close()
+
+
+def test_means_of_vectors_and_of_samples_on_kafka(kafka, tmp_path, prefix):
+    """Each with its errors, which a state that is read anew knows earlier sums for."""
+    run(kafka, tmp_path, prefix, ["cgm_vector", "fast-samples"])
 
 
 @pytest.mark.long  # test_chaos.py has every method too, on every run

@@ -22,9 +22,9 @@ LIFE = (
     "its neighbours are whole streams and its noise may be normal: tests/methods holds it to checks"
     " of its own"
 )
-EXCLUSIONS: dict[str, str] = dict.fromkeys(
-    ("cgm", "cgm_vector", "fast", "fast_cgm", "gaussian_differential", "gaussian_direct"), LIFE
-)
+EXCLUSIONS: dict[str, str] = {
+    name: LIFE for name, kind in lk.METHODS.items() if kind.level == "user"
+}
 _TIME = (
     "it hides when a value was taken, not what it is: its neighbours hold the same values;"
     " tests/methods has its checks"

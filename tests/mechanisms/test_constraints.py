@@ -255,6 +255,17 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Flag(Switch):
+    """True or false."""
+
+    def bad(self):
+        yield from (None, *super().bad())
+
+    def good(self):
+        return (True, False, np.True_)
+
+
+@dataclass(frozen=True)
 class Off(Switch):
     """False or None: what it would switch on is not for this one."""
 
@@ -306,6 +317,7 @@ class Maker:
         return self.typical
 
 
+BALLS = sorted(name for name, kind in lk.METHODS.items() if kind.ball)
 DELAYED = sorted(name for name, kind in lk.METHODS.items() if issubclass(kind, lk.DelayMethod))
 CELLS = Whole(64, 2**14, (128,), power=True)
 # how much less than 2**16 is left with memory, or enough epsilon, is the method's
@@ -343,10 +355,10 @@ CONSTRAINTS: dict[Any, Any] = {
         (name, "mechanism"): Factory(("gaussian",))
         for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct")
     },
-    ("cgm_vector", "mechanism"): Factory(("gaussian_vector",)),
+    **{(name, "mechanism"): Factory(("gaussian_vector",)) for name in BALLS},
     **{
         (name, "epsilon"): Number(0, inf, (0.5, 1.0), (12.0,))
-        for name in ("cgm", "cgm_vector", "fast_cgm", "gaussian_differential", "gaussian_direct")
+        for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct", *BALLS)
     },
     ("fast", "epsilon"): Number(0, inf, (0.5, 1.0), (20.0, 1e4)),
     "scout": Maker((lk.MECHANISMS["square_wave"],)),
@@ -367,9 +379,9 @@ CONSTRAINTS: dict[Any, Any] = {
     # of vectors
     ("budget_split", "dimension"): Whole(1, 1024, (2,)),
     ("sample_split", "dimension"): Whole(1, 1024, (2,)),
-    ("cgm_vector", "dimension"): Whole(1, 1024, (2,), tried=(1, 100)),
+    **{(name, "dimension"): Whole(1, 1024, (2,), tried=(1, 100)) for name in BALLS},
     **{(name, "dimension"): Whole(1, 1024, (2,), optional=True) for name in ("sppa", "swp")},
-    ("cgm_vector", "diameter"): Number(2.0**-500, 2.0**500, (1.0,), (1e-9, 1e9)),
+    ("numeric", "diameter"): Number(2.0**-500, 2.0**500, (1.0,), (1e-9, 1e9)),
     # of the clip range of capp
     "clip": Number(
         nextafter(-0.49, -1), nextafter(1, inf), (0.25, -0.25), (-0.49, 1.0), optional=True
@@ -401,6 +413,7 @@ CONSTRAINTS: dict[Any, Any] = {
     ("segment_mean", "noise"): Choice(("sum",), optional=True),
     "smooth": Switch(),
     "truncation": Switch(),
+    "filtered": Flag(),
     **{(name, "truncation"): Off() for name in ("adapub", "dpi", "truncate")},
     "contribution": Number(0, nextafter(1, inf), (0.5,), (0.001, 1.0), optional=True),
     **{
@@ -417,7 +430,9 @@ CONSTRAINTS: dict[Any, Any] = {
 """
 INSTEAD = {"sigma": "horizon"}
 """What a parameter takes the place of."""
-NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")}
+NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")} | {
+    ("fast_cgm", "filtered"): {"interval": 3}
+}
 """What else has to be said where a parameter is tried."""
 
 
@@ -500,7 +515,7 @@ def method(name):
 
 ELSEWHERE = {
     "adapub": ("categories", "theta"),
-    "cgm_vector": ("categories", "domain", "change"),
+    **dict.fromkeys(BALLS, ("categories", "domain", "change")),
 }
 """Parameters of what a method is built on that are not its own."""
 BUILT = [*(mechanism(name) for name in lk.MECHANISMS), *(method(name) for name in lk.METHODS)]

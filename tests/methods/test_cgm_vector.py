@@ -1,5 +1,5 @@
-"""CGM for vectors: the ball, the clipping along a line, the law in every coordinate, and twins that
-must die.
+"""CGM and its baselines for vectors: the ball, the clipping along a line, the law in every
+coordinate, and twins that must die.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ import ldp_kafka as lk
 from ldp_kafka.accounting.composition import gaussian_delta, gaussian_epsilon
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.evaluation.cgm import law
-from ldp_kafka.methods import CorrelatedGaussianVector
+from ldp_kafka.methods import (
+    CorrelatedGaussianVector,
+    GaussianDifferentialVector,
+    GaussianDirectVector,
+)
+from ldp_kafka.methods.ball import VectorChain
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.cgm import reuse_ratios
-from ldp_kafka.methods.cgm_vector import VectorChain
+from ldp_kafka.methods.chain import RATIO
 from ldp_kafka.randomness import keyed
 from tests.cases import cases
 from tests.methods.lifelong import Spy
@@ -29,6 +34,11 @@ SHAPES = [
     {"dimension": 3, "lag": 3},
     {"dimension": 20, "differential_bound": 0.3},
     {"dimension": 40},
+]
+LIVES = [
+    *((CorrelatedGaussianVector, shape) for shape in SHAPES),
+    *((GaussianDifferentialVector, SHAPES[at]) for at in (0, 1, 3, 4)),
+    *((GaussianDirectVector, SHAPES[at]) for at in (0, 1, 4)),
 ]
 
 
@@ -83,12 +93,12 @@ def moves(kind, present=1.0, **parameters):
 
 
 @pytest.mark.parametrize("present", [1.0, 0.6])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_draws_move_within_the_budget(shape, present):
+@pytest.mark.parametrize(("kind", "shape"), LIVES, ids=str)
+def test_draws_move_within_the_budget(kind, shape, present):
     """No draw's mean by more than a diameter, whatever two users' vectors were; and what all lose
     together, with the grid that a vector is rounded to, is what is stated.
     """
-    apart, method, spy = moves(CorrelatedGaussianVector, present, **shape)
+    apart, method, spy = moves(kind, present, **shape)
     assert apart.max() <= 1 + 1e-7
     assert apart.max() > 0.9
     grid = 1 + sqrt(method.dimension) / spy.cells
@@ -146,12 +156,42 @@ def test_mutant_dies(chain, shape):
     assert apart.max() > 1.05
 
 
-def test_one_dimension_is_cgm():
-    """The same inputs of the draws as `cgm` has on the same values, from another origin."""
+class _Forgets(VectorChain):
+    """Clips nothing, and calls what vectors differ by bounded."""
+
+    def _clipped(self, values, turn, around):
+        return values
+
+
+@pytest.mark.parametrize("chain", [_Cube, _Still, _Wide, _Forgets])
+def test_mutants_of_the_differential_die(chain):
+    class Mutant(GaussianDifferentialVector):
+        def _chain(self):
+            units = int(self.differential_bound * FIXED)
+            return chain(self.dimension, [0, RATIO], units, self.calibration, 1)
+
+    apart, _, _ = moves(Mutant, dimension=20)
+    assert apart.max() > 1.05
+
+
+def test_published_differences_lose_what_is_stated():
+    """Eq. 23 clips around raw vectors: steps of up to 1 - 2 C, which its noise does not cover."""
+    apart, method, spy = moves(GaussianDifferentialVector, dimension=2, calibration="published")
+    grid = 1 + sqrt(2) / spy.cells
+    assert apart.max() <= 1 + 1e-7
+    assert gaussian_epsilon(sqrt(method.horizon) * grid / spy.sigma, method.delta) <= (
+        method.guarantee.epsilon
+    )
+    assert method.guarantee.epsilon > 3
+
+
+@pytest.mark.parametrize("name", ["cgm", "gaussian_differential"])
+def test_one_dimension_is_that_of_numbers(name):
+    """What is clipped is what it is of numbers on the same values, from another origin."""
     values = np.random.default_rng(1).random((40, 12))
     numbers, vectors = (
-        lk.method("cgm", **VECTOR, domain=(-0.5, 0.5)),
-        lk.method("cgm_vector", **VECTOR, dimension=1),
+        lk.method(name, **VECTOR, domain=(-0.5, 0.5)),
+        lk.method(f"{name}_vector", **VECTOR, dimension=1),
     )
     states = [
         m.state(lk.randomness.seeded(1).digests([str(i) for i in range(40)]))
@@ -174,16 +214,17 @@ def test_one_dimension_is_cgm():
 
 
 @pytest.mark.parametrize("dimension", [2, 5])
-def test_variance_law_in_every_coordinate(dimension):
+@pytest.mark.parametrize("name", ["cgm", "gaussian_differential", "gaussian_direct"])
+def test_variance_law_in_every_coordinate(name, dimension):
     """Within six standard errors at each report, unbiased, and coordinates apart from
     each other.
     """
-    m, users = lk.method("cgm_vector", **VECTOR, dimension=dimension, diameter=4.0), 12_000
+    m, users = lk.method(f"{name}_vector", **VECTOR, dimension=dimension, diameter=4.0), 12_000
     point = np.full(dimension, 1.0 / dimension)
     noise = (m.release(np.tile(point, (users, 14, 1)), lk.randomness.seeded(5)) - point) / (
         m.sigma * m.diameter
     )
-    expected = np.array([law("cgm", 0.05, i) for i in range(1, 15)])[:, None]
+    expected = np.array([law(name, 0.05, i) for i in range(1, 15)])[:, None]
     assert (np.abs((noise**2).mean(0) / expected - 1) < 6 * sqrt(2 / users)).all()
     assert (np.abs(noise.mean(0)) / np.sqrt(expected) < 6 / sqrt(users)).all()
     assert abs((noise[:, 9, 0] * noise[:, 9, 1]).mean()) / expected[9, 0] < 6 / sqrt(users)

@@ -206,7 +206,7 @@ class TakesNoiseForFresh(FastCorrelated):
             np.array(self.chain.variances)[turn] * self.mechanism.sigma**2 * 2**32
         ).astype(np.int64)
         reported = state.columns["reported"][0].take(batch.rows)
-        return Observed(reported, noise, np.zeros(len(noise), np.int64))
+        return Observed(reported, noise, np.zeros(len(noise), np.int64), reported)
 
 
 def test_a_filter_that_takes_the_noise_for_fresh_trusts_it_too_far():

@@ -28,17 +28,16 @@ SPECIMENS = {
     "fast_cgm-adaptive": life("fast_cgm", horizon=30, samples=10),
     "fast": life("fast", "laplace", epsilon=1.0, horizon=40, samples=12, interval=1),
     "fast-adaptive": life("fast", "laplace", epsilon=50.0, horizon=30),
+    "fast-samples": life("fast", "laplace", epsilon=50.0, horizon=30, filtered=False),
+    "fast_cgm-samples": life("fast_cgm", horizon=40, samples=12, interval=2, filtered=False),
 }
+LAPLACE = "Laplace: the certificate of its mechanism and the number of reports are the proof"
 INAPPLICABLE = {
     ("cgm-1", "noise_is_keyed"): "it reports once: no value comes in two slots",
-    (
-        "fast",
-        "draws_move_within_the_budget",
-    ): "Laplace: the certificate of its mechanism and the number of reports are the proof",
-    (
-        "fast-adaptive",
-        "draws_move_within_the_budget",
-    ): "Laplace: the certificate of its mechanism and the number of reports are the proof",
+    **{
+        (name, "draws_move_within_the_budget"): LAPLACE
+        for name in ("fast", "fast-adaptive", "fast-samples")
+    },
     (
         "fast_cgm-adaptive",
         "draws_move_within_the_budget",

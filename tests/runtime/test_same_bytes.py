@@ -24,7 +24,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.topology import load, loads
+from ldp_kafka.topology import Topology, load, loads
 from tests.runtime.shapes import SHAPES, relayed, sealed, shaped
 from tests.runtime.test_methods import STREAMS, streams_of, topology_of
 from tests.runtime.written import START, digest, of_devices, said, untidy
@@ -65,9 +65,24 @@ def shipped(path: Path) -> dict[str, object]:
     )
 
 
+MEANS = ("cgm_vector",)
+"""Methods that had releases per user alone when they were recorded."""
+
+
 def method(name: str) -> dict[str, object]:
     """Of one method, with all statistics that it has, its releases per user shrunk."""
-    topology = topology_of(name, shrinkage="true")
+    return of(
+        topology_of(name, shrinkage="true", **{"statistics": "per_user"} if name in MEANS else {})
+    )
+
+
+def mean(name: str) -> dict[str, object]:
+    """Of a crowd's mean, where it came later."""
+    return of(topology_of(name, statistics="mean"))
+
+
+def of(topology: Topology) -> dict[str, object]:
+    """Of a log of the streams that every method has."""
     values = streams_of(topology)
     log = as_log(topology, messages(topology, from_arrays(topology, values, START), 9), 1)
     return said(
@@ -159,6 +174,7 @@ OTHERS = {
 CASES = {
     **{f"topologies/{path.stem}": (shipped, path) for path in SHIPPED},
     **{f"methods/{name}": (method, name) for name in STREAMS},
+    **{f"means/{name}": (mean, name) for name in MEANS},
     **{f"together/{how}": (together, how) for how in TOGETHER},
     **{f"devices/{name}": (devices, name) for name in DEVICES if name in STREAMS},
     **{f"shapes/{name}": (shaped, name) for name in SHAPES},

@@ -146,11 +146,15 @@ cgm | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06
 cgm_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
     differential_bound: 0.06, lag: 2, dimension: 3, diameter: 2.0
 etm | window: 8 | delay: 5
-fast | level: user, horizon: 50 | horizon: 60, samples: 4, drift: 0.02, interval: 3
-fast_cgm | LIFE | horizon: 60, samples: 4, drift: 0.02, interval: 3, delta: 0.000001,
-    differential_bound: 0.06
+fast | level: user, horizon: 50 | horizon: 60, samples: 4, drift: 0.02, interval: 3, filtered: false
+fast_cgm | LIFE, interval: 2 | horizon: 60, samples: 4, drift: 0.02, interval: 3, delta: 0.000001,
+    differential_bound: 0.06, filtered: false
 gaussian_differential | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06
+gaussian_differential_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
+    differential_bound: 0.06, dimension: 3, diameter: 2.0
 gaussian_direct | LIFE | horizon: 51, delta: 0.000001, refresh: 10
+gaussian_direct_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
+    dimension: 3, diameter: 2.0
 ipp_s | window: 8 | segment: 4, position: 1
 pegasus_local | window: 8 | block: 2, theta: 3.0
 sample_split | window: 8, dimension: 2, inner: app | dimension: 3, inner: capp, block: 4
@@ -163,7 +167,8 @@ ELSEWHERE = {
     ("etm", "threshold"): "published only",
     **{
         (name, "sigma"): "in place of a horizon"
-        for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")
+        for name, kind in METHODS.items()
+        if "sigma" in kind.parameters
     },
 }
 

@@ -18,6 +18,7 @@ __all__ = [
     "DELAY",
     "DIMENSION",
     "DOMAIN",
+    "FURTHER",
     "SLOTS",
     "SUBJECTS",
     "USERS",
@@ -41,17 +42,20 @@ output: {{statistics: [{statistic}]{output}}}
 _W_EVENT = f"epsilon: {EPSILON}, window: {WINDOW}"
 _USER = f"level: user, epsilon: {EPSILON}, horizon: {SLOTS}"
 _NUMBERS = f"domain: [{DOMAIN[0]}, {DOMAIN[1]}]"
+_BALL = f"{_USER}, delta: 1.0e-5, dimension: {DIMENSION}, diameter: {DOMAIN[1]}"
 _OWN = {
     "app": f"{_W_EVENT}, {_NUMBERS}, block: 4",
     "budget_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: capp, block: 4",
     "capp": f"{_W_EVENT}, {_NUMBERS}, block: 4",
     "cgm": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
-    "cgm_vector": f"{_USER}, delta: 1.0e-5, dimension: {DIMENSION}, diameter: {DOMAIN[1]}",
+    "cgm_vector": _BALL,
     "etm": f"{_W_EVENT}, {_NUMBERS}, delay: 2",
     "fast": f"{_USER}, {_NUMBERS}, samples: 4",
     "fast_cgm": f"{_USER}, {_NUMBERS}, samples: 4, delta: 1.0e-5",
     "gaussian_differential": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
+    "gaussian_differential_vector": _BALL,
     "gaussian_direct": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
+    "gaussian_direct_vector": _BALL,
     "sample_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: app, block: 4",
     "topl": f"{_W_EVENT}, {_NUMBERS}, first: 4",
 }
@@ -66,6 +70,11 @@ _MODES = {
     "sppa": f"dimension: {DIMENSION}",
 }
 """Methods that are judged with one more key too."""
+FURTHER = {
+    "fast": "filtered: false, interval: 3",
+    "fast_cgm": "filtered: false, interval: 3, differential_bound: 0.3",
+}
+"""Methods that have further statistics where these keys are given."""
 
 
 class Subject(NamedTuple):
@@ -168,6 +177,11 @@ def _subjects() -> Iterator[Subject]:
                 if name in _MODES:
                     key = _MODES[name]
                     yield Subject(f"{name} ({key})", statistic, f"{privacy}, {key}", output)
+                if name in FURTHER:
+                    keys = FURTHER[name]
+                    made = Subject(f"{name} ({keys})", statistic, f"{privacy}, {keys}")
+                    every = made.topology.method.statistics
+                    yield from (made._replace(statistic=each) for each in every)
                 for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)

@@ -74,7 +74,7 @@ def plot(
 
     Returns
     -------
-    what is left out, in words
+    what is left out, and how many releases state no error, in words
 
     Raises
     ------
@@ -173,6 +173,11 @@ def _chosen(
         ]
         if len(every) > PANELS:
             notes.append(f"{statistic}: {PANELS} of {len(every):,} are shown.")
+        rows = [row for place in every for row in found[place] if row["value"] is not None]
+        without = [row["error_reason"] for row in rows if row["error_reason"]]
+        if without:
+            of, words = f"{len(without):,} of {len(rows):,}", ", ".join(sorted(set(without)))
+            notes.append(f"{statistic}: {of} state no error ({words}).")
     if not (newest or series):
         raise ConfigurationError("there is no release to draw")
     return list(newest.values()), series, notes

@@ -37,7 +37,7 @@ class Line(NamedTuple):
     """Which of them it is; empty where there is no list."""
     value: str
     error: str
-    """The 95 % interval; of an event, how likely it is wrong."""
+    """The 95 % interval, or a word for why there is none; of an event, how likely it is wrong."""
     reports: str
     strategy: str
     interval: tuple[float, float, float] | None
@@ -217,7 +217,7 @@ def _numbers(row: Row) -> tuple[str, str]:
         said = f"{'above' if value else 'not above'} {row['above']:,.6g}"
         return said, "" if row["error"] is None else _wrong(row["error"])
     if low is None or high is None:
-        return f"{value:,.6g}", ""
+        return f"{value:,.6g}", row["error_reason"] or ""
     said, least, most = figures((value, low, high), high - low)
     return said, f"{least} to {most}"
 

@@ -36,7 +36,7 @@ def in_table(row: int) -> str:
     return f"row {row + 1}"
 
 
-def no_column(topology: Topology, table: Any, **wanted: str) -> str:
+def no_column(topology: Topology, table: Any, **wanted: tuple[str, ...]) -> str:
     """What to say where a table lacks a column.
 
     Parameters
@@ -44,10 +44,10 @@ def no_column(topology: Topology, table: Any, **wanted: str) -> str:
     topology : the columns that its own paths name are told apart, if the table has them
     table : its columns are named where their types show that the first line of the file is a
         header; in a file without one that line is data, which no error shows
-    wanted : the column of each of ``user``, ``value`` and ``time`` that is looked for
+    wanted : the columns of each of ``user``, ``value`` and ``time`` that are looked for
     """
     there = table.column_names
-    missing = [name for name in wanted.values() if name not in there]
+    missing = [name for names in wanted.values() for name in names if name not in there]
     options = "--user-column, --value-column and --time-column say which is which"
     if len(wanted) == 1:
         options = "--value-column says which it is"
@@ -60,7 +60,7 @@ def no_column(topology: Topology, table: Any, **wanted: str) -> str:
     guess = "".join(
         f" --{role}-column {path[0]}"
         for role, path in own.items()
-        if len(path) == 1 and path[0] in there and path[0] != wanted[role]
+        if len(path) == 1 and path[0] in there and path[0] not in wanted[role]
     )
     shown = ", ".join(name or "(one without a name)" for name in there)
     return f"no column {', '.join(missing)} among {shown}: {options}" + (

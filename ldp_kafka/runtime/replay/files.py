@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from ldp_kafka.errors import BadRecord, ConfigurationError
-from ldp_kafka.runtime.replay.columns import Place, column_values, no_column
+from ldp_kafka.runtime.replay.columns import Place, no_column
 from ldp_kafka.runtime.replay.csv_text import (
     DELIMITERS,
     check_header,
@@ -24,6 +24,7 @@ from ldp_kafka.runtime.replay.csv_text import (
     rows,
 )
 from ldp_kafka.runtime.replay.source import Source, from_slots, from_table, recent_start
+from ldp_kafka.runtime.replay.vectors import value_names, values_in
 from ldp_kafka.runtime.wire.category_names import CategoryCodes
 from ldp_kafka.topology import Topology
 
@@ -66,11 +67,9 @@ def read_file(
     ------
     ConfigurationError : it cannot be read; the text names the line of a CSV file where one is wrong
     """
-    named = topology.privacy.category_names is not None
-    numbers = () if named else (value,)
-    sheet = read_sheet(
-        path, (user, value, when), numbers, (user, *((value,) if named else ())), delimiter, tell
-    )
+    named, names = topology.privacy.category_names is not None, value_names(topology, value)
+    numbers, texts = ((), (user, *names)) if named else (names, (user,))
+    sheet = read_sheet(path, (user, *names, when), numbers, texts, delimiter, tell)
     return from_table(
         topology, sheet.table, user, value, when, start_ms=start_ms, place=sheet.place
     )
@@ -112,14 +111,15 @@ def read_slices(
     ConfigurationError : the file cannot be read, has no such column, or the series is too short
 
     """
-    named = topology.privacy.category_names is not None
-    texts, numbers = ((value,), ()) if named else ((), (value,))
-    table, place = read_sheet(path, (value,), numbers, texts, delimiter, tell)
-    if value not in table.column_names:
-        raise ConfigurationError(no_column(topology, table, value=value))
-    column = table.column(value)
-    there = np.flatnonzero(column.is_valid().to_numpy())
-    series = column_values(topology, column.drop_null(), value, lambda at: place(int(there[at])))
+    named, names = topology.privacy.category_names is not None, value_names(topology, value)
+    texts, numbers = (names, ()) if named else ((), names)
+    table, place = read_sheet(path, names, numbers, texts, delimiter, tell)
+    if not {*names} <= {*table.column_names}:
+        raise ConfigurationError(no_column(topology, table, value=names))
+    table = table.select(list(dict.fromkeys(names)))
+    there = np.flatnonzero(np.all([each.is_valid().to_numpy() for each in table.columns], axis=0))
+    columns = [table.take(pa.array(there)).column(name) for name in names]
+    series = values_in(topology, columns, names, lambda at: place(int(there[at])))
     if series.dtype == object:
         codes = _codes(topology, series)
         if unknown := int(np.count_nonzero(codes < 0)):
@@ -133,10 +133,10 @@ def read_slices(
             f"a series of {len(series):,} values is too short for {users:,} users of"
             f" {max(length, 1):,} slots"
         )
-    pieces = series[: users * length].reshape(users, length)
+    pieces = series[: users * length].reshape(users, length, *series.shape[1:])
     return from_slots(
         topology,
-        iter(pieces.T),
+        iter(pieces.swapaxes(0, 1)),
         users,
         length,
         start_ms=recent_start(topology, length) if start_ms is None else start_ms,

@@ -11,6 +11,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay.csv_text import delimiter_of, named_delimiter, rows
 from ldp_kafka.runtime.replay.files import PARQUET, read_file
 from ldp_kafka.runtime.replay.messages import singles
+from ldp_kafka.runtime.replay.vectors import value_names
 from ldp_kafka.topology import Topology
 
 __all__ = ["TableRows", "is_table", "read_rows"]
@@ -56,7 +57,7 @@ def read_rows(
     @cache
     def lines() -> list[int]:
         """Of the rows behind the header; asked for only where something is wrong."""
-        wanted = (user, value, when)
+        wanted = (user, *value_names(topology, value), when)
         parts = delimiter_of(path, wanted) if delimiter is None else named_delimiter(delimiter)
         return [line for line, _ in rows(path, parts)][1:]
 

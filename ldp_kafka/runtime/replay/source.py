@@ -17,12 +17,12 @@ from ldp_kafka.mechanisms.base import as_array
 from ldp_kafka.methods.contexts import distinct_ids
 from ldp_kafka.runtime.replay.columns import (
     Place,
-    column_values,
     in_table,
     milliseconds_of,
     no_column,
     read_ids,
 )
+from ldp_kafka.runtime.replay.vectors import value_names, values_in
 from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.topology import Topology
 
@@ -183,7 +183,8 @@ def from_table(
         the rows
     user, value, when
         names of the columns. Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601
-        text (UTC where they name no zone)
+        text (UTC where they name no zone). Lists of numbers are in one column of lists, or of JSON,
+        or in a column for each coordinate, whose names are parted by commas
     start_ms
         where given, all times are shifted by whole slots so that the first slot is that of this
         time
@@ -192,19 +193,15 @@ def from_table(
 
     Raises
     ------
-    ConfigurationError : a column is missing, or a row of it cannot be read, or no row is complete;
-        or the topology's values are vectors
+    ConfigurationError : a column is missing, or a row of it cannot be read, or no row is complete
 
     """
-    if topology.method.dimension:
+    names = value_names(topology, value)
+    if not {user, *names, when} <= {*table.column_names}:
         raise ConfigurationError(
-            f"a table's values are single numbers or categories, and {topology.privacy.method} is"
-            f" for lists of {topology.method.dimension} numbers: write them to the raw topic"
-            " yourself"
+            no_column(topology, table, user=(user,), value=names, time=(when,))
         )
-    if not {user, value, when} <= {*table.column_names}:
-        raise ConfigurationError(no_column(topology, table, user=user, value=value, time=when))
-    table = table.select(list(dict.fromkeys((user, value, when))))
+    table = table.select(list(dict.fromkeys((user, *names, when))))
     rows = np.flatnonzero(np.all([each.is_valid().to_numpy() for each in table.columns], axis=0))
     if not len(rows):
         raise ConfigurationError("no row of the file has a user, a value and a time")
@@ -217,7 +214,7 @@ def from_table(
         )
     order = np.argsort(times, kind="stable")
     times = times[order]
-    values = column_values(topology, kept.column(value), value, of_row)[order]
+    values = values_in(topology, [kept.column(name) for name in names], names, of_row)[order]
     named = read_ids(kept.column(user), user, of_row)
     named = named.combine_chunks().dictionary_encode()
     named = named.combine_chunks() if isinstance(named, pa.ChunkedArray) else named

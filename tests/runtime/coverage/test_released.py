@@ -14,7 +14,7 @@ from ldp_kafka.methods.values import VALUES
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.coverage import released
 from ldp_kafka.runtime.coverage.released import cells, published
-from ldp_kafka.runtime.coverage.subjects import DOMAIN, SLOTS, SUBJECTS
+from ldp_kafka.runtime.coverage.subjects import DOMAIN, FURTHER, SLOTS, SUBJECTS
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
@@ -36,7 +36,7 @@ def test_every_method_is_judged_with_every_statistic_that_it_has():
         for kind in VALUES
         if (found := runnable(name, kind)) is not None and found.kind == kind
         for statistic in found.statistics
-    }
+    } | {(name, "mean") for name in FURTHER}
     assert {(each.base, each.statistic) for each in SUBJECTS} == expected
     for each in SUBJECTS:
         assert each.topology.statistics.statistics[0].name == each.statistic

@@ -11,6 +11,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.releases import plot as plots
 from ldp_kafka.runtime.releases.plot import check_plot, plot
 from tests.runtime.releases.made import HOUR, above, release, shares
+from tests.runtime.releases.test_lists import ALL as VECTORS
 
 pytest.importorskip("matplotlib")
 
@@ -125,6 +126,18 @@ def test_a_distribution_that_is_held_without_an_error(tmp_path, drawn):
     [lines] = mean.containers[0][2]
     without, with_one = lines.get_segments()
     assert without.size == 0 and with_one[:, 1].tolist() == [2.0, 6.0]
+
+
+def test_each_number_of_a_list_has_a_panel(tmp_path, drawn):
+    """Bars where intervals are; how many have none, and why, is said below."""
+    [note] = plot(tmp_path / "x.png", VECTORS, HOUR, title="t", caption="c")
+    assert note == "mean: 2 of 5 state no error (clipped)."
+    first, second = panels(drawn[0])
+    assert [axis.get_title(loc="left") for axis in (first, second)] == ["0", "1"]
+    assert (heights(first), heights(second)) == ([1.5, 1.5], [-2.0, -2.0, 3.0])
+    [lines] = second.containers[0][2]
+    assert [len(each) for each in lines.get_segments()] == [2, 0, 2]
+    assert note in drawn[0].texts[-1].get_text().replace("\n", " ")
 
 
 def test_what_cannot_be_drawn(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.methods.estimates import Slot
-from ldp_kafka.methods.gaussian_stream import LOOKED_BACK
+from ldp_kafka.methods.noisy_mean import LOOKED_BACK
 from ldp_kafka.methods.unstated import CLIPPED
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime.log import Message

@@ -17,7 +17,7 @@ from ldp_kafka.records import Event, Events, Report, Reports, Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.replay import as_log, from_arrays, from_table, messages
+from ldp_kafka.runtime.replay import as_log, from_arrays, messages
 from ldp_kafka.runtime.wire.codec import decode, encode
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
@@ -473,7 +473,7 @@ def test_a_release_of_a_sampled_coordinate_has_nulls():
 
 @cases("method", METHODS)
 @cases("batch", [1, 4])
-def test_arrays_of_vectors_are_replayed_and_tables_are_not(method, batch):
+def test_arrays_of_vectors_are_replayed(method, batch):
     topology = topology_of(method)
     values = np.random.default_rng(3).uniform(0, 5, (6, 5, 3))
     [log] = as_log(topology, messages(topology, from_arrays(topology, values, NOON), batch))
@@ -493,14 +493,6 @@ def test_arrays_of_vectors_are_replayed_and_tables_are_not(method, batch):
     for wrong in (values[..., 0], values[..., :2], values[:, :0]):
         with pytest.raises(ConfigurationError, match="slots, 3"):
             from_arrays(topology, wrong, NOON)
-    with pytest.raises(ConfigurationError, match="lists of 3 numbers"):
-        from_table(
-            topology,
-            pa.table({"user": ["a"], "value": [1.0], "time": [NOON]}),
-            "user",
-            "value",
-            "time",
-        )
 
 
 @cases(
