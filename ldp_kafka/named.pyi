@@ -434,6 +434,7 @@ def method(
     categories: int | list[str] | tuple[str, ...],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
 ) -> methods.PopulationUniform: ...
 @overload
 def method(
@@ -503,6 +504,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
 ) -> methods.PiecewiseDirect: ...
 @overload
 def method(
@@ -526,6 +528,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
     segment: int | None = None,
     position: int | None = None,
 ) -> methods.Sampling: ...
@@ -566,6 +569,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
 ) -> methods.Direct: ...
 @overload
 def method(
