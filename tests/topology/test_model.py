@@ -165,6 +165,10 @@ ELSEWHERE = {
         (name, "sigma"): "in place of a horizon"
         for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")
     },
+    **{
+        (name, "cover"): "of a crowd's statistics only: test_cover.py"
+        for name in ("lpu", "pm_direct", "sampling", "sw_direct")
+    },
 }
 
 
