@@ -465,6 +465,7 @@ def method(
     categories: int | list[str] | tuple[str, ...],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
 ) -> methods.PopulationUniform: ...
 @overload
 def method(
@@ -534,6 +535,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
 ) -> methods.PiecewiseDirect: ...
 @overload
 def method(
@@ -557,6 +559,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
     segment: int | None = None,
     position: int | None = None,
 ) -> methods.Sampling: ...
@@ -597,6 +600,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
+    cover: bool = False,
 ) -> methods.Direct: ...
 @overload
 def method(

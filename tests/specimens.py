@@ -94,6 +94,7 @@ SEGMENTS = [  # with room for the last report that a window can reach
     ({**UNIT, "segment": 2, "position": 1}, {"length": 8, "draws": 4}),
     ({**WIDE, "segment": 2, "position": 0}, {"length": 6, "draws": 3}),
 ]
+COVERED = {**UNIT, "cover": True}
 BLOCKS = [({**own, "block": 2}, how) for own, how in SEGMENTS]
 ENDS, APART = {"alphabet": (0.0, 1.0)}, {"alphabet": (-3.0, 2.0, 7.0)}
 PAIR, TRIPLE = ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -128,14 +129,18 @@ STREAM_METHODS = {
     "capp_s": [*BLOCKS, ({**UNIT, "segment": 2, "block": 2, "clip": 0.1}, SEGMENTS[0][1])],
     "ipp": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, **APART})],
     "ipp_s": SEGMENTS,
-    "lpu": [({"categories": 2}, {}), ({"categories": 3}, {"length": 4})],
+    "lpu": [
+        ({"categories": 2}, {}),
+        ({"categories": 3}, {"length": 4}),
+        ({"categories": 2, "cover": True}, {"length": 4}),
+    ],
     "pegasus_local": [
         ({**UNIT, "block": 3, "theta": 0.4}, {"length": 4, "draws": 6}),
         ({**UNIT, "block": 1}, {"length": 4}),
         ({**UNIT, "block": 2, "theta": 0.5}, {"length": 5, "draws": 7}),
         ({**WIDE, "block": 2, "theta": 0.3}, {"length": 4, "draws": 6, **APART}),
     ],
-    "pm_direct": [(UNIT, {"length": 4})],
+    "pm_direct": [(UNIT, {"length": 4}), (COVERED, {"length": 4})],
     "sample_split": [
         ({**TWO, "inner": "capp", "block": 2}, {"length": 6, "alphabet": PAIR}),
         (TWO, {"alphabet": PAIR}),
@@ -143,8 +148,16 @@ STREAM_METHODS = {
         ({**THREE, "inner": "app", "block": 2}, {"length": 6, "alphabet": TRIPLE}),
         ({**WIDE, "dimension": 2, "inner": "ipp"}, {"length": 4, "alphabet": MIXED}),
     ],
-    "sampling": SEGMENTS,
-    "sw_direct": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, **APART})],
+    "sampling": [
+        *SEGMENTS,
+        ({**COVERED, "segment": 2}, {"length": 6, "draws": 3}),
+        ({**COVERED, "segment": 2, "position": 1}, {"length": 6, "draws": 3}),
+    ],
+    "sw_direct": [
+        (UNIT, {}),
+        ({"domain": (-3.0, 7.0)}, {"length": 4, **APART}),
+        (COVERED, {"length": 4}),
+    ],
     "topl": [({**UNIT, "first": 2}, {"length": 4}), ({**WIDE, "first": 1}, {"length": 4, **APART})],
 }
 """Name -> what to build it with beside epsilon 1 and a window, and what to enumerate; its twins are

@@ -54,6 +54,7 @@ STAGES = {
     "categories": TOPOLOGY % ("", "lpu, window: 4, categories: 5", "frequencies"),
     "named": TOPOLOGY % ("", "lpu, window: 4, categories: [a, b, c]", "frequencies"),
     "settle": TOPOLOGY % (", per_slot: sum", f"sw_direct, window: 4, {NUMBERS}", "mean"),
+    "cover": TOPOLOGY % ("", f"sw_direct, cover: true, window: 4, {NUMBERS}", "mean"),
     "delay": TOPOLOGY % ("", WINDOWS, "per_user"),
     "curate": TOPOLOGY % ("", f"{WINDOWS}, trust: curator", "per_stream"),
     "answer": TOPOLOGY % ("", f"lba, window: 4, {NUMBERS}", "mean"),
@@ -397,7 +398,8 @@ def test_every_stage_that_folds_raw_messages_is_poisoned():
     found = {
         (topology := loads(text)).reader(topology.raw_topic)[1].stage for text in STAGES.values()
     }
-    assert found == {"perturb", "settle", "delay", "curate", "answer", "answer_at_close"}
+    raw = {"perturb", "settle", "cover", "delay", "curate", "answer", "answer_at_close"}
+    assert found == raw
 
 
 class Naive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldp_kafka.accounting.guarantee import MICRO, Guarantee, micro
+from ldp_kafka.accounting.guarantee import MICRO, PRESENCE, Guarantee, micro
 from ldp_kafka.accounting.ledger import Ledger
 from ldp_kafka.accounting.lifetime import LifetimeLedger
 from ldp_kafka.accounting.protocol import Account, BudgetLedger
@@ -11,6 +11,7 @@ from ldp_kafka.accounting.state import NEVER, Field, State
 __all__ = [
     "MICRO",
     "NEVER",
+    "PRESENCE",
     "Account",
     "BudgetLedger",
     "Field",

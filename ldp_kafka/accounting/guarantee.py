@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.words import at_most
 
-__all__ = ["MICRO", "Guarantee", "micro"]
+__all__ = ["MICRO", "PRESENCE", "Guarantee", "micro"]
 
 MICRO = 1_000_000  # budgets are counted in whole micro-epsilon
+PRESENCE = "values and presence"
+"""`Guarantee.protects` where neighbours may differ in which slots have a value, too."""
 
 
 def micro(epsilon: float) -> int:
@@ -43,7 +45,7 @@ class Guarantee(NamedTuple):
     influence: float
     """Reports that one run of changed values can reach; ``inf`` without bound."""
     protects: str
-    """``values`` or ``time``."""
+    """``values``, `PRESENCE` or ``time``."""
     calibration: str
     """``sound`` or ``published``."""
     within: str = ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class Outcomes:
     def neighbours(self, window: int) -> NDArray[np.intp]:
         """Pairs (n, 2) of streams that differ, and only inside one run of ``window`` slots."""
         differ = self.streams[:, None] != self.streams[None]
+        none = self.streams != self.streams  # NaN
+        differ &= ~(none[:, None] & none[None])
         differ = differ.reshape((*differ.shape[:3], -1)).any(3)  # a vector changes as a whole
         first, last = differ.argmax(2), self.streams.shape[1] - 1 - differ[:, :, ::-1].argmax(2)
         return np.argwhere(np.tril(differ.any(2) & (last - first < window)))
@@ -107,7 +109,8 @@ def enumerate_outcomes(
     ----------
     make : mechanism factory -> method
     mechanism : `narrow` or `wide`
-    alphabet : default: the ends of the domain, or all categories; vectors for a method of vectors
+    alphabet : default: the ends of the domain, or all categories, and what stands for no value for
+        a method with ``cover``; vectors for a method of vectors
     draws : the most draws of one stream; default: one a slot
     hashed : what a method may group its users by: the first half of the digest
     present : (length,) which slots have values, in all streams; default: all
@@ -126,9 +129,12 @@ def enumerate_outcomes(
         if numeric
         else list(range(method.categories))
     )
+    if alphabet is None and method.cover:
+        letters.append(nan if numeric else -1)
     streams = np.array(list(product(letters, repeat=length)), np.float64 if numeric else np.int64)
     turns = draws or length
-    digits = np.indices((3 if numeric else method.categories,) * turns, np.intp)
+    outputs = 3 if numeric else method.mechanism.categories
+    digits = np.indices((outputs,) * turns, np.intp)
     digits = digits.reshape(turns, -1).T
     deal, step = Deal(np.tile(digits, (len(streams), 1)), hashed), method.step
     rows = np.repeat(streams, len(digits), axis=0)
@@ -142,6 +148,8 @@ def enumerate_outcomes(
 
     method.step = watched
     there = None if present is None else np.broadcast_to(present, rows.shape[:2])
+    if there is not None and method.cover:
+        there = there & method.values.present(rows)
     seen.append(_bytes(method.release(rows, deal, present=there)))
     shape = (len(streams), len(digits))
     unused = np.arange(digits.shape[1]) >= deal.taken[:, None]

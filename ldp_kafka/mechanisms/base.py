@@ -196,6 +196,17 @@ class Estimate(NamedTuple):
             variance=variance if variance is None else variance * (hi - lo) * (hi - lo),
         )
 
+    def first(self, count: int) -> Estimate:
+        """Of frequencies, those of so many categories, the first ones."""
+        limits, variance, chance = self.limits, self.variance, self.chance_above
+        return self._replace(
+            value=self.value[:count],
+            standard_error=self.standard_error[:count],
+            limits=limits and (limits[0][:count], limits[1][:count]),
+            chance_above=chance and (lambda threshold: chance(threshold)[:count]),
+            variance=variance if variance is None else variance[:count],
+        )
+
 
 class Mechanism(Protocol):
     """A randomizer of one value, vectorised.

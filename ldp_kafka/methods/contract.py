@@ -122,8 +122,8 @@ class Method(Estimates, ABC):
         streams : (T,) or (users, T), one value a slot; (T, dimension) or (users, T, dimension) of
             vectors. Categories may be given by name, where they have names
         present : (T,) or (users, T), which values there are; the user is silent in the others.
-            None: all; of a method that `pauses`, all but NaN, vectors of NaN alone, and -1 for
-            categories
+            None: all; of a method that `pauses`, or has ``cover``, all but NaN, vectors of NaN
+            alone, and -1 for categories
         users : ids (text or whole numbers), the contexts of keyed noise, which needs them; default
             elsewhere: row numbers
         first_slot : slot number of the first column, at least 0; keyed noise needs it too, default

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import MICRO, Guarantee
+from ldp_kafka.accounting import MICRO, PRESENCE, Guarantee
 
 __all__ = ["Description"]
 
@@ -51,6 +51,8 @@ class Description:
     """
     delay: int = 0
     """Slots that a report may come after its own."""
+    cover: bool = False
+    """Whether a user reports a slot without a value as any other: presence is hidden, too."""
     window: int
     """Slots in the privacy window."""
     spend: int
@@ -121,6 +123,7 @@ class Description:
         paper.
         """
         true = self.epsilon if self.calibration == "sound" else self.spend * self.influence / MICRO
+        hidden = PRESENCE if self.cover else "values"
         return Guarantee(
-            "w-event", true, 0.0, self.window, self.influence, "values", self.calibration
+            "w-event", true, 0.0, self.window, self.influence, hidden, self.calibration
         )

@@ -9,17 +9,19 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import State
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.cover import Covering
 from ldp_kafka.methods.perslot import PerSlot
 
 __all__ = ["Direct", "PiecewiseDirect"]
 
 
-class Direct(PerSlot):
+class Direct(Covering, PerSlot):
     """Perturb each value by itself at epsilon / window.
 
     Parameters
     ----------
     epsilon, window, domain, calibration, mechanism : see `SlotMethod`
+    cover : see `Covering`
 
     Notes
     -----
@@ -48,6 +50,7 @@ class PiecewiseDirect(Direct):
     Parameters
     ----------
     epsilon, window, domain, calibration, mechanism : see `SlotMethod`
+    cover : see `Covering`
 
     Notes
     -----

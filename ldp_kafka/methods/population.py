@@ -7,18 +7,20 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
 from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.methods.base import REFUSED, SENT, SILENT, SlotMethod, Step
+from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.cover import Covering
 
 __all__ = ["PopulationUniform"]
 
 
-class PopulationUniform(SlotMethod):
+class PopulationUniform(Covering):
     """Each user reports in one slot of every window, with the whole budget.
 
     Parameters
     ----------
     epsilon, window, categories, calibration, mechanism : see `SlotMethod`
+    cover : see `Covering`; a report is then a category, or the number behind them for none
 
     Notes
     -----
@@ -52,8 +54,7 @@ class PopulationUniform(SlotMethod):
         """Frequencies among all users: those who report in a slot are a sample of them, so its
         sampling error is in the standard error.
         """
-        found: Estimate = self.mechanism.estimate_support(support, population=True)
-        return found
+        return self.values.estimate(self.mechanism.estimate_support(support, population=True))
 
     def _shares(self) -> int:
         return 1

@@ -122,7 +122,7 @@ def protocol_of(method: Method) -> Decider | None:
     """
     if isinstance(method, Responder):
         return method.protocol
-    if not of_either_kind(method.name):
+    if method.cover or not of_either_kind(method.name):  # no protocol hides presence
         return None
     return PROTOCOLS[method.name](
         epsilon=method.epsilon,

@@ -18,6 +18,7 @@ from ldp_kafka.methods.base import SILENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import CLIP, ClippedAccumulatedPerturbation
 from ldp_kafka.methods.contract import Method, check_slots
+from ldp_kafka.methods.cover import COVER
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
 from ldp_kafka.methods.perslot import PerSlot
@@ -35,6 +36,7 @@ _SEGMENT = "slots in a segment, which gives one report; default: about a third o
 _POSITION = (
     "report the value of this slot of a segment (0: its first) in place of the segment's mean"
 )
+_SEGMENTS = {"segment": _SEGMENT, "position": _POSITION}
 
 
 def default_segment(window: int) -> int:
@@ -225,6 +227,7 @@ class Sampling(Segmented, Direct):
     epsilon, window, domain, calibration, mechanism : see `SlotMethod`
     segment : slots in a segment, 1..65536; default: about a third of the window
     position : report the value of this slot of a segment in place of the mean
+    cover : see `Covering`; a segment's mean is then that of all of its slots
 
     Notes
     -----
@@ -245,7 +248,7 @@ class Sampling(Segmented, Direct):
     """
 
     name = "sampling"
-    parameters: ClassVar[dict[str, str]] = {"segment": _SEGMENT, "position": _POSITION}
+    parameters: ClassVar[dict[str, str]] = _SEGMENTS | COVER
 
 
 class SegmentedIterativePerturbation(Segmented, IterativePerturbation):
@@ -269,7 +272,7 @@ class SegmentedIterativePerturbation(Segmented, IterativePerturbation):
     """
 
     name = "ipp_s"
-    parameters: ClassVar[dict[str, str]] = Sampling.parameters
+    parameters: ClassVar[dict[str, str]] = _SEGMENTS
 
 
 class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
@@ -299,7 +302,7 @@ class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
 
     name = "app_s"
     parameters: ClassVar[dict[str, str]] = {
-        **Sampling.parameters,
+        **_SEGMENTS,
         "block": "reports after which the deviation starts at zero again (sound calibration)",
     }
 

@@ -94,7 +94,7 @@ class Split(SlotMethod):
         self.each = self._made(1.0, SquareWave)
 
     def _made(self, epsilon: float, mechanism: Callable[..., Any]) -> Any:
-        own = {} if self.block is None else {"block": self.block}
+        own: dict[str, Any] = {} if self.block is None else {"block": self.block}
         return INNER[self.inner](
             epsilon=epsilon,
             window=self._turns,

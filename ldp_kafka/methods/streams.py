@@ -108,7 +108,7 @@ def _known(
         if there.shape != table.shape[:2]:
             raise ValueError("present must be (T,) or (users, T), as streams")
         return there
-    if not method.pauses:
+    if not (method.pauses or method.cover):
         return np.ones(table.shape[:2], np.bool_)
     found = method.values.present(table)
     return np.asarray(found.any(axis=2)) if method.dimension else found

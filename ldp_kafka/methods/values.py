@@ -21,7 +21,7 @@ from ldp_kafka.mechanisms.base import (
     coded,
 )
 
-__all__ = ["FIXED", "VALUES", "Categories", "Numbers", "Values"]
+__all__ = ["FIXED", "VALUES", "Categories", "CategoriesOrNone", "Numbers", "Values"]
 
 # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on every
 # CPU
@@ -183,13 +183,27 @@ class Categories(Values):
     def gaps(self, released: NDArray[Any], sent: NDArray[np.bool_]) -> NDArray[Any]:
         """-1; packed bits one by one."""
         if released.ndim == 2:
-            bits = np.unpackbits(released, axis=1, count=self.categories).view(np.int8)
+            bits = np.unpackbits(released, axis=1, count=self.unit).view(np.int8)
             return np.where(sent[:, None], bits, np.int8(-1))
         return np.where(sent, released, -1)
 
     def estimate(self, found: Estimate) -> Estimate:
         """Frequencies."""
         return found
+
+
+class CategoriesOrNone(Categories):
+    """The same, and "none", the number behind them: a mechanism perturbs it as a category, it is no
+    value, and its frequency is not said.
+    """
+
+    @property
+    def unit(self) -> int:
+        return self.categories + 1
+
+    def estimate(self, found: Estimate) -> Estimate:
+        """Frequencies among all who reported, with a value or without."""
+        return found.first(self.categories)
 
 
 VALUES: dict[str, type[Numbers | Categories]] = {"numeric": Numbers, "categorical": Categories}

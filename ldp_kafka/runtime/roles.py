@@ -16,6 +16,7 @@ from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_p
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
+from ldp_kafka.runtime.stages.cover import make_cover
 from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.delay import make_delay
 from ldp_kafka.runtime.stages.merge import make_merge
@@ -30,6 +31,7 @@ __all__ = ["STAGES", "make"]
 STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
     "settle": make_settle,
+    "cover": make_cover,
     "delay": make_delay,
     "answer": make_answer,
     "answer_at_close": make_answer_at_close,

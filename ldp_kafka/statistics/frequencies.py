@@ -65,7 +65,7 @@ class Frequencies(CrowdStatistic):
         """That of `Method.crowd`, where as many reports support each category as is expected: the
         largest where all have one category, or half of them each of two.
         """
-        shares = np.zeros((2, self.method.categories))
+        shares = np.zeros((2, self.method.values.unit))
         shares[0, 0], shares[1, :2] = 1.0, 0.5
         worst = 0.0
         for each in shares:

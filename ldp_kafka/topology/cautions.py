@@ -81,6 +81,12 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         return
     if isinstance(topology.method, DelayMethod):
         yield from _contribution_warnings(topology.method)
+    if topology.method.cover:
+        yield (
+            f"cover: any topology on {topology.raw_topic} without it shows which slots have events;"
+            " a user who leaves goes on reporting; the slots that an outage has passed over are"
+            " reported together behind it"
+        )
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.flow.raw is None:
@@ -95,6 +101,11 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         yield (
             "who reports from two devices has two budgets, which add up; any device can send any"
             " report, as often as its credentials allow"
+        )
+    elif topology.method.cover:
+        yield (
+            "a user's reports can be linked by their partition, which stays the same; what is"
+            " guaranteed holds all the same"
         )
     elif rows := topology.report_rows:
         yield (

@@ -129,7 +129,9 @@ def compare(topology: Topology, users: int, drift: float | None = None) -> Compa
         if isinstance(each, CrowdStatistic) and each.of_protocols
     ]
     privacy = topology.privacy
-    if not crowd or privacy.level != "w-event" or topology.method.dimension:
+    method = topology.method
+    # no protocol takes vectors, or hides presence
+    if not crowd or privacy.level != "w-event" or method.dimension or method.cover:
         return None
     protocols = _protocols(topology)
     if not protocols:

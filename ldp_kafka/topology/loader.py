@@ -321,10 +321,12 @@ class _Work:
             raise TopologyError(str(error), key=f"input.{key}") from None
 
     def _closing(self, given: dict[str, Any]) -> str:
-        """What closes slots where nothing says so: of a curator ticks, where workers write them."""
+        """What closes slots where nothing says so: of a curator, and where presence is hidden,
+        ticks, if workers write them.
+        """
         privacy = self.document.data.get("privacy")
-        curated = isinstance(privacy, dict) and privacy.get("trust") == "curator"
-        return TICKS if curated and given["create"] else EVENTS
+        covers = isinstance(privacy, dict) and privacy.get("cover") is True
+        return TICKS if (self._curated or covers) and given["create"] else EVENTS
 
     def _instant(self, key: str, text: str) -> int:
         try:

@@ -33,7 +33,7 @@ from ldp_kafka.statistics import (
 )
 from ldp_kafka.topology.contribution import Contribution
 from ldp_kafka.topology.flow import Flow
-from ldp_kafka.topology.neighbours import at_a_curator
+from ldp_kafka.topology.neighbours import at_a_curator, at_the_edge
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     ADDED,
@@ -41,6 +41,7 @@ from ldp_kafka.topology.sections import (
     COUNT,
     EVENTS,
     OF_CODES,
+    TICKS,
     TOPIC,
     Checked,
     Edge,
@@ -162,6 +163,7 @@ class Topology(Checked):
                 ),
             )
         yield from self._not_known()
+        yield from self._not_covered()
         yield from self._not_together()
         if self.contribution is not None:
             yield from self.contribution.problems()
@@ -169,7 +171,7 @@ class Topology(Checked):
 
     def _not_known(self) -> Iterator[tuple[str, str]]:
         """Why its streams cannot be those that it names, or ticks alone cannot close slots."""
-        if self.input.by_ticks and not self.curated:
+        if self.input.by_ticks and not (self.curated or self.method.cover):
             yield (
                 "input.closing",
                 (
@@ -193,6 +195,35 @@ class Topology(Checked):
                 (
                     f"must contain 0 where input.streams are given and per_slot is"
                     f" {self.input.per_slot}: a slot of a stream without an event is 0"
+                ),
+            )
+
+    def _not_covered(self) -> Iterator[tuple[str, str]]:
+        """Why presence shows although the method hides it."""
+        if not self.method.cover:
+            return
+        if self.flow.raw is None:
+            yield (
+                "input.source",
+                (
+                    "must be topic where privacy.cover is true: a device reports when it is given a"
+                    " value, which shows that there is one"
+                ),
+            )
+        elif not self.input.create:
+            yield (
+                "input.create",
+                (
+                    "must be true, and relay false, where privacy.cover is true: its slots close by"
+                    " ticks, which workers write by their clock into a topic of ours"
+                ),
+            )
+        elif not self.input.by_ticks:
+            yield (
+                "input.closing",
+                (
+                    f"must be {TICKS}, or left out, where privacy.cover is true: where an event"
+                    " closes a slot, the slot's reports show when there was one"
                 ),
             )
 
@@ -364,7 +395,8 @@ class Topology(Checked):
     @property
     def holds_slots(self) -> bool:
         """Whether values are held until their slot closes, and are taken together then."""
-        return isinstance(self.method, DelayMethod) or self.input.per_slot != AT_ONCE
+        at_once = self.input.per_slot == AT_ONCE and not self.method.cover
+        return isinstance(self.method, DelayMethod) or not at_once
 
     @property
     def windowed(self) -> DelayMethod:
@@ -430,7 +462,7 @@ class Topology(Checked):
         slot = "a slot" if said.window == 1 else "each slot"
         within = "" if bound is None else bound.within(slot)
         said = said._replace(within=within) if within else said
-        return at_a_curator(said, self.input) if self.curated else said
+        return (at_a_curator if self.curated else at_the_edge)(said, self.input)
 
     @property
     def per_user(self) -> bool:
@@ -448,6 +480,8 @@ class Topology(Checked):
             return "a pseudonym"
         if self.flow.raw is None:
             return "connection or time of arrival"
+        if self.method.cover:  # all of a partition report together
+            return "partition"
         if self.report_rows:
             return (
                 f"partition; also by order or time where {self.report_rows:,} events or more lie in"

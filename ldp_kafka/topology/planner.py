@@ -112,6 +112,8 @@ class Plan:
     """What is copied out of someone else's topic, in words."""
     delays: DelayChoice | None = None
     """Of methods that release windows: all of them, simulated."""
+    cover: tuple[str, ...] = ()
+    """What it costs to hide presence, in words; nothing where it shows."""
     curator: str | None = None
     """Who is trusted with values, in words; None where nobody but the edge sees any."""
 
@@ -217,6 +219,7 @@ class Plan:
             f"{what}for {self.users:,} {whom}s a slot: {self._crossing()}",
             *self.requests,
             *self.relay,
+            *self.cover,
             f"state        {self.state_bytes_per_user} bytes a {whom}, {state}",
             *(
                 f"error        {line}"
@@ -298,6 +301,7 @@ def plan(
         postprocess=topology.output.postprocess,
         relay=tuple(_relayed(topology)),
         delays=_delays(topology, drift),
+        cover=tuple(_covered(topology, users, predictions)),
         curator=_curator(topology),
     )
 
@@ -359,6 +363,22 @@ def _relayed(topology: Topology) -> Iterator[str]:
     yield (
         f"relay        {source.topic}, {source.given_partitions} partitions, {how}, {pace}; {ticks}"
     )
+
+
+def _covered(topology: Topology, users: int, predictions: tuple[Prediction, ...]) -> Iterator[str]:
+    """Of each statistic what it says of those who have a value, where half of all users do. It says
+    a half of it then: twice its error is the error of theirs, where the share is known.
+    """
+    if not topology.method.cover:
+        return
+    plain = topology.privacy.made(cover=False)
+    for one, found in zip(topology.statistics.statistics, predictions, strict=True):
+        without = type(one)(plain).predict(max(1, users // 2))
+        yield (
+            f"cover        each of {users:,} users reports from its first event on, also in slots"
+            " without a value; if half of them have one, and that share is known, of these the"
+            f" {one.name}: standard error {2 * found.error:.4g} (without cover {without.error:.4g})"
+        )
 
 
 def row_bytes(topology: Topology) -> int:

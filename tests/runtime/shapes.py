@@ -86,6 +86,15 @@ SHAPES: dict[str, Row] = {
         f"settle/{how}": (f"{SLOW}, per_slot: {how}", f"method: capp, {NUMBERS}", MEAN)
         for how in PER_SLOT
     },
+    **{
+        f"cover/{name}": (f"{SLOW}, per_slot: {how}", f"method: {privacy}, cover: true", statistic)
+        for name, how, privacy, statistic in (
+            ("sw_direct", "first", f"sw_direct, {NUMBERS}", MEAN),
+            ("sampling", "mean", f"sampling, segment: 2, {NUMBERS}", MEAN),
+            ("lpu", "last", f"lpu, {CODES}", SHARES),
+            ("lpu bits", "first", f"lpu, mechanism: oue, {CODES}", SHARES),
+        )
+    },
     "settle/codes": (f"{SLOW}, per_slot: last", f"method: lpu, {CODES}", SHARES),
     "settle/lists": (
         f"{SLOW}, per_slot: mean",
@@ -344,7 +353,12 @@ def asked(name: str, agent: str, how: str) -> Folded:
 
 def plain(topology: Topology, seed: int) -> list[Message]:
     """A log of numbers, of lists, or of categories."""
-    method, [log] = topology.method, cases.wild(seed % 7, 1, 14)
+    return shown(topology, cases.wild(seed % 7, 1, 14)[0])
+
+
+def shown(topology: Topology, log: list[Message]) -> list[Message]:
+    """A log of numbers as one of what the topology's method takes."""
+    method = topology.method
     if method.dimension:
         return cases.singly(log, lambda value: [value, 7 * value % 10])
     return log if method.kind == "numeric" else cases.singly(log, int)
@@ -359,6 +373,7 @@ EDGES = {
     "capp users": (f"method: capp, block: 2, {SMALL}", f"[mean, per_user], {PLAIN}"),
     "capp": (f"method: capp, block: 2, {SMALL}", MEAN),
     "sw_direct": (f"method: sw_direct, {SMALL}", MEAN),
+    "sampling": (f"method: sampling, segment: 2, {SMALL}", MEAN),
     "lpu": ("method: lpu, epsilon: 2.0, window: 3, categories: 12", SHARES),
     "budget_split users": (f"method: budget_split, {LISTS}, inner: capp, block: 2", EACH),
     "budget_split": (f"method: budget_split, {LISTS}, inner: capp, block: 2", MEAN),
@@ -411,6 +426,19 @@ KINDS: dict[str, Folded] = {
             ("budget_split users", ("mean",)),
             ("sample_split", ("last",)),
             ("sample_split users", ("last",)),
+        )
+        for how in every
+    },
+    **{
+        f"cover/{how} {name}": first(
+            (f"{MINUTES}, per_slot: {how}", f"{EDGES[of][0]}{more}, cover: true", EDGES[of][1]),
+            lambda topology, seed: shown(topology, with_ticks(seed)),
+        )
+        for name, of, more, every in (
+            ("sw_direct", "sw_direct", "", ("first", "sum")),
+            ("sampling", "sampling", "", ("mean",)),
+            ("lpu", "lpu", "", ("last",)),
+            ("lpu bits", "lpu", ", mechanism: oue", ("first",)),
         )
         for how in every
     },

@@ -78,7 +78,7 @@ a mechanism in place of a method | method: sw_direct | method: laplace |
 a method's parameter left out | method: sw_direct | method: budget_split |
     14: privacy.dimension: must be given for budget_split: coordinates of a vector, 1..1024
 a parameter of another method | method: sw_direct | method: sw_direct\n  delta: 1e-6 |
-    16: privacy.delta: is no parameter of sw_direct: leave it out; its own: none
+    16: privacy.delta: is no parameter of sw_direct: leave it out; its own: cover
 a method of another level | method: sw_direct | method: sw_direct\n  level: event |
     16: privacy.level: must be w-event for sw_direct: its guarantee is of that level
 a decimal comma | epsilon: 2.0 | epsilon: 2,0 |

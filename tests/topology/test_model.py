@@ -170,6 +170,10 @@ ELSEWHERE = {
         for name, kind in METHODS.items()
         if "sigma" in kind.parameters
     },
+    **{
+        (name, "cover"): "of a crowd's statistics only: test_cover.py"
+        for name in ("lpu", "pm_direct", "sampling", "sw_direct")
+    },
 }
 
 

@@ -187,10 +187,11 @@ def test_no_stage_is_idle():
     """What is bound is an agent's in some table."""
     used = {agent.stage for flow in FLOWS for role in flow.roles for agent in role.agents}
     # one of them, as the method and the input ask
-    edge = {"perturb", "settle", "delay", "answer", "answer_at_close"}
+    edge = {"perturb", "settle", "cover", "delay", "answer", "answer_at_close"}
     assert used | edge == bindings.STAGES.keys()
     methods = (
         "sw_direct, epsilon: 1.0, window: 10",
+        "sw_direct, epsilon: 1.0, window: 10, cover: true",
         "lba, epsilon: 1.0, window: 10",
         "naive, level: event, epsilon: 1.0, delay: 4",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import PRESENCE
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import Trial
@@ -45,8 +46,12 @@ def guarantee_is_true(trial: Trial) -> None:
     require(stated.window == trial.window, "the guarantee must state the window")
     require(
         (stated.protects, stated.subject)
-        == ("values", "stream" if method.level == "event" else "user"),
-        "the guarantee must be about the values of a user, or of a stream",
+        == (
+            PRESENCE if method.cover else "values",
+            "stream" if method.level == "event" else "user",
+        ),
+        "the guarantee must be about the values of a user, or of a stream, and with cover about"
+        " presence",
     )
     require(stated.calibration == method.calibration, "the guarantee must state the calibration")
     require(

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 
 from ldp_kafka.checks.failure import require
-from ldp_kafka.checks.method.trial import MethodTrial
+from ldp_kafka.checks.method.trial import MethodTrial, taken
 from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.methods.base import REFUSED, SENT
 from ldp_kafka.methods.batch import Batch
@@ -35,9 +35,11 @@ def ledger_holds(trial: MethodTrial) -> None:
         cost, sent, seen = np.zeros((users, slots), np.int64), 0, 0
         drawn: set[tuple[int, int]] = set()
         for t in range(slots):
-            rows = np.flatnonzero(present[:, t])
+            rows, there = taken(method, present[:, t])
             status = np.asarray(
-                method.step(state, Batch(rows, t, method.bound(streams[rows, t]), source)).status
+                method.step(
+                    state, Batch(rows, t, method.bound(streams[rows, t]), source, there)
+                ).status
             )
             cost[rows[status == SENT], t] = method.cost
             sent += int((status == SENT).sum())

@@ -71,10 +71,11 @@ def values_are_checked(trial: Trial) -> None:
     without being shown.
     """
     method = trial.real()
+    gaps = method.pauses or method.cover
     for call, what, hidden in trial.wrong_steps(method):
         refused(call, what, hidden=hidden)
     if method.kind == "categorical":
-        for bad in (-LOUD, *([] if method.pauses else [-1]), method.categories, LOUD):
+        for bad in (-LOUD, *([] if gaps else [-1]), method.categories, LOUD):
             refused(
                 partial(method.release, np.array([0, bad]), seeded(1)),
                 "a number that is no category",
@@ -100,7 +101,7 @@ def values_are_checked(trial: Trial) -> None:
         ),
         "values outside the domain must be clamped to it",
     )
-    for bad in (*([] if method.pauses else [nan]), inf, -inf):
+    for bad in (*([] if gaps else [nan]), inf, -inf):
         refused(
             partial(method.release, np.resize([inside, bad], 2 * many).reshape(shape), seeded(1)),
             "a value that is not finite",

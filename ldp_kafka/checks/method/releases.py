@@ -67,7 +67,7 @@ def release_is_step(trial: Trial) -> None:
             _same(whole, mixed, _told(method, there)),
             "the order of users in a batch, and users without a value, must not matter",
         )
-    if method.pauses:
+    if method.pauses or method.cover:
         gaps = streams.copy()
         gaps[~some] = -1 if method.kind == "categorical" else np.nan
         require(

@@ -22,7 +22,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import REFUSED, SENT, SILENT, Batch, Step
 from ldp_kafka.randomness import keyed
 
-__all__ = ["FIRST", "Drawn", "MethodTrial", "Trial"]
+__all__ = ["FIRST", "Drawn", "MethodTrial", "Trial", "taken"]
 
 FIRST = 3  # in the middle of a batch of windows, where one noise is not for all of it
 
@@ -221,9 +221,11 @@ class MethodTrial:
         out = np.full(shape, np.nan if nothing.dtype.kind == "f" else -1, nothing.dtype)
         turns = method, self.another()  # in turn: all that goes on is in the state
         for t in range(streams.shape[1]):
-            rows = np.roll(np.flatnonzero(there[:, t]), t)[:: 1 if t % 2 else -1]
+            rows, present = taken(method, there[:, t])
+            order = np.roll(np.arange(len(rows)), t)[:: 1 if t % 2 else -1]
+            rows, present = rows[order], None if present is None else present[order]
             bound = method.bound(streams[rows, t])
-            step = turns[t % 2].step(state, Batch(rows, first + t, bound, source))
+            step = turns[t % 2].step(state, Batch(rows, first + t, bound, source, present))
             _is_report(method, step, first + t)
             out[rows, t] = method.published(step)
         return np.asarray(method.held(out) if method.holds else out)
@@ -234,6 +236,15 @@ class MethodTrial:
     def wrong_steps(self, method: Any) -> Iterator[tuple[Callable[[], Any], str, list[str]]]:
         del method
         yield from ()
+
+
+def taken(
+    method: Any, there: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_] | None]:
+    """The users whom a slot's step takes, of those who have a value or not (n,), and `Batch`'s
+    ``present`` of them: all users of a method with ``cover``.
+    """
+    return (np.arange(len(there)), there) if method.cover else (np.flatnonzero(there), None)
 
 
 def _is_report(method: Any, step: Step, slot: int) -> None:

@@ -52,7 +52,7 @@ def check_ahead(topology: Topology, source: Source, now_ms: int | None = None) -
 
 
 def check_past(topology: Topology, source: Source, now_ms: int | None = None) -> None:
-    """Refuse what a curator would leave out as late by the records that are written now.
+    """Refuse what would be left out as late by the records that are written now.
 
     Raises
     ------
@@ -62,9 +62,10 @@ def check_past(topology: Topology, source: Source, now_ms: int | None = None) ->
     now = int(time.time() * 1000) if now_ms is None else now_ms
     over = topology.slot_start(source.first + 1 + topology.input.lateness)
     if topology.input.by_ticks and over <= now:
+        old = ", or give the topology closing: events, for old data" * topology.curated
         raise ConfigurationError(
             "the input's first slot is over, and by the clock its events are late: shift it to now"
-            " with --start, or give the topology closing: events, for old data"
+            f" with --start{old}"
         )
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.methods import DelayMethod
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import PerturbState, parameters_of
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.rows import Answered, Placed, Rows
@@ -47,7 +47,7 @@ class Delay(Settle):
     def _reported(
         self,
         state: PerturbState,
-        offsets: NDArray[np.int64],
+        run: Run,
         rows: Rows,
         places: Places,
         output: Output,
@@ -55,8 +55,8 @@ class Delay(Settle):
         """The reports of the windows that a run of messages closes."""
         assert isinstance(state, SettleState)
         found: list[Answered] = []
-        for moving, before, closed in self._closings(state, rows, places, output):
-            offset = offsets.item(moving)
+        for moving, before, closed in self._closings(state, run, rows, places, output):
+            offset = run.offsets.item(moving)
             for each in self._windows.close(state, before, closed, offset, output):
                 found += self._answers(each, moving)
         none = np.empty(0, np.int64)

@@ -129,13 +129,17 @@ class Perturb(KeyedStage):
             self.partitions,
             self.slot_ms,
             self.max_ahead_ms,
-            ticked=self.sources > 0,
+            ticked=self._ticked,
         )
 
     @cached_property
     def _timely(self) -> Timely:
-        ticked = self.sources > 0
-        return Timely(slot_ms=self.slot_ms, lateness=self.lateness, ticked=ticked)
+        return Timely(slot_ms=self.slot_ms, lateness=self.lateness, ticked=self._ticked)
+
+    @property
+    def _ticked(self) -> bool:
+        """Whether ticks alone close slots."""
+        return self.sources > 0
 
     @property
     def _waits(self) -> bool:
@@ -216,7 +220,7 @@ class Perturb(KeyedStage):
         places = self._places_of(state, run.offsets, latest)
         self._clocks(state, run, rows, latest, places, output)
         output.count("events", len(rows.slots))
-        accepted, made = self._reported(state, run.offsets, rows, places, output)
+        accepted, made = self._reported(state, run, rows, places, output)
         if self._waits:
             self._at_bounds(state, places, accepted, made, output)
             return
@@ -257,19 +261,19 @@ class Perturb(KeyedStage):
     def _reported(
         self,
         state: PerturbState,
-        offsets: NDArray[np.int64],
+        run: Run,
         rows: Rows,
         places: Places,
         output: Output,
     ) -> tuple[Placed, Answered]:
         """The values of a run of messages that are accepted, and the reports of them."""
-        found = self._due(state, offsets, rows, places, output)
-        return self._perturb(state, offsets, found, output)
+        found = self._due(state, run, rows, places, output)
+        return self._perturb(state, run.offsets, found, output)
 
     def _due(
         self,
         state: PerturbState,
-        offsets: NDArray[np.int64],
+        run: Run,
         rows: Rows,
         places: Places,
         output: Output,
@@ -277,7 +281,7 @@ class Perturb(KeyedStage):
         """The values of a run of messages that are to be reported, each with its message: all that
         came in time.
         """
-        del offsets
+        del run
         in_time: slice | NDArray[np.bool_] = slice(None)
         if len(rows.slots) and rows.slots.min() <= places.passed[-1].closed:
             in_time = rows.slots > places.closed_before[rows.message]

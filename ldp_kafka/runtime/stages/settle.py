@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Output
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded, Taking, taking_of
@@ -71,34 +72,39 @@ class Settle(Perturb):
     def _due(
         self,
         state: PerturbState,
-        offsets: NDArray[np.int64],
+        run: Run,
         rows: Rows,
         places: Places,
         output: Output,
     ) -> Placed:
         """The slots that a run of messages closes: each user's value in them."""
-        del offsets
         assert isinstance(state, SettleState)
-        found = [
-            self._placed(slot, state.panes, moving, output)
-            for moving, _, closed in self._closings(state, rows, places, output)
-            for slot in state.panes.slots()
-            if slot <= closed
-        ]
+        found = list(self._closed(state, run, rows, places, output))
         if not found:
             none = np.empty(0, np.int64)
             return Placed(none, none, none, none)
         return Placed(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
+    def _closed(
+        self, state: SettleState, run: Run, rows: Rows, places: Places, output: Output
+    ) -> Iterator[Placed]:
+        """Each slot with a value that a run of messages closes."""
+        for moving, _, closed in self._closings(state, run, rows, places, output):
+            for slot in state.panes.slots():
+                if slot <= closed:
+                    yield self._placed(slot, state.panes, moving, output)
+
+    def _late_for(self, run: Run) -> NDArray[np.int64] | None:
+        """The last slot (messages,) that each message is too late for by itself; None: none is."""
+        del run
+        return None
+
     def _closings(
-        self,
-        state: SettleState,
-        rows: Rows,
-        places: Places,
-        output: Output,
+        self, state: SettleState, run: Run, rows: Rows, places: Places, output: Output
     ) -> Iterator[tuple[int, int, int]]:
         """See `closings`; and how many slots are open then."""
-        yield from closings(state.panes, rows, places, state.users.rows, output)
+        find, own = state.users.rows, self._late_for(run)
+        yield from closings(state.panes, rows, places, find, output, own)
         output.gauge("open_slots", len(state.panes))
 
     def _ended(self, closed: int) -> int:

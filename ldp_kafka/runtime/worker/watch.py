@@ -222,12 +222,14 @@ class Watch:
 
     def tick_by_clock(self, agent: Agent, assigned: set[Place]) -> None:
         """Tell the partitions which slot has begun: appended to the log, never used in a fold
-        directly.
+        directly. One of which nothing has come since it was assigned has no epoch yet: were it not
+        told, its slots would close with its next event, and show when that came.
         """
+        mine = [number for topic, number in assigned if topic == agent.spec.topic]
+        epochs = {number: agent.epochs.get(number) for number in mine}
         marks = {
-            number: epoch.stage.watermark(epoch.state)
-            for number, epoch in agent.epochs.items()
-            if (agent.spec.topic, number) in assigned
+            number: -1 if epoch is None else epoch.stage.watermark(epoch.state)
+            for number, epoch in epochs.items()
         }
         time_ms, due = self.clocks[agent.spec.name].due(marks, int(time.time() * 1000))
         for number in due:

@@ -21,6 +21,7 @@ from tests.runtime.stages.twins import TWINS
 SEEN = {
     "perturb": "reports late duplicates",
     "settle": "reports late",
+    "cover": "reports late",
     "delay": "windows late reports",
     **dict.fromkeys(("curate", "known", "ticked"), "windows late releases"),
     "answer": "reports late duplicates requests requests_late requests_refused",

@@ -56,6 +56,31 @@ class NoZeros:
         return state
 
 
+class ForgetsWhoIsKnown:
+    """Covers after a crash whom it has heard since."""
+
+    def _closed(self, state, *more):
+        heard = state.__dict__.setdefault("heard", set())
+        for placed in super()._closed(state, *more):
+            with_value = placed.values != self._nothing
+            heard |= set(placed.users[with_value].tolist())
+            yield placed.take(np.isin(placed.users, list(heard)))
+
+
+class SkipsWhoHasNoValue:
+    """Takes no part in a slot of which nobody has a value, once it was loaded."""
+
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.loaded = True
+        return state
+
+    def _closed(self, state, *more):
+        for placed in super()._closed(state, *more):
+            if (placed.values != self._nothing).any() or not hasattr(state, "loaded"):
+                yield placed
+
+
 class AsksAgain:
     """An edge whose requests settle nothing."""
 
@@ -149,6 +174,11 @@ TWINS = [
     *((NoCovers, f"settle/{kind}") for kind in ("count capp", "sum budget_split")),
     *((KeepsNoPanes, f"settle/last {kind}") for kind in ("capp", "budget_split")),
     *((DrawsAgain, f"settle/mean {kind}") for kind in ("capp", "budget_split")),
+    *(
+        (twin, "cover/first sw_direct")
+        for twin in (KeepsNoPanes, DrawsAgain, ForgetsWhoIsKnown, SkipsWhoHasNoValue)
+    ),
+    (ForgetsWhoIsKnown, "cover/last lpu"),
     (AllBehind, "delay/segment_mean sliding first"),
     *(
         (twin, f"curate/segment_mean {setting} {how}")
