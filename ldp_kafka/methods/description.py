@@ -83,6 +83,11 @@ class Description:
         return self.window + self.memory
 
     @property
+    def stride(self) -> int:
+        """Slots from one report of a user, or of a coordinate of its vectors, to the next."""
+        return 1
+
+    @property
     def dimension(self) -> int:
         """Coordinates of a value; 0 where values are single numbers or categories."""
         return 0

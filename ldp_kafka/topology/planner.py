@@ -108,6 +108,8 @@ class Plan:
     """What is asked of the edge, in words."""
     postprocess: Processing = field(default_factory=Processing)
     """What is made of a coordinator's publications; ``predictions`` are of releases without it."""
+    moving_average: int = 1
+    """Over how many releases moving averages are; 1: there are none, as ``predictions`` have it."""
     relay: tuple[str, ...] = ()
     """What is copied out of someone else's topic, in words."""
     delays: DelayChoice | None = None
@@ -143,7 +145,7 @@ class Plan:
             },
             "rounds": None if self.rounds is None else self.rounds._asdict(),
             "predictions": [prediction.as_json() for prediction in self.predictions],
-            "postprocess": self.postprocess.on,
+            "postprocess": {**self.postprocess.on, **self._averaged},
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
@@ -166,7 +168,19 @@ class Plan:
 
     def _processed(self) -> list[str]:
         switches = [
+    @property
+    def _averaged(self) -> dict[str, int]:
+        return {"moving_average": self.moving_average} if self.moving_average > 1 else {}
+
             name if value is True else f"{name} {value}"
+        if self._averaged:
+            return [
+                (
+                    f"postprocess  moving average of {self.moving_average} releases, the slot's own"
+                    " and those before it: costs no privacy; the errors above are of a slot's own,"
+                    " and intervals are no narrower: the truth may have moved in the slot"
+                )
+            ]
             for name, value in self.postprocess.on.items()
         ]
         if not switches:
@@ -299,6 +313,7 @@ def plan(
         relay=tuple(_relayed(topology)),
         delays=_delays(topology, drift),
         curator=_curator(topology),
+        moving_average=topology.output.moving_average,
     )
 
 
