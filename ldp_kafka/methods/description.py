@@ -99,6 +99,13 @@ class Description:
         """
         return ""
 
+    @property
+    def segmenting(self) -> str:
+        """How long its segments are, and what else could be chosen, in words; empty where it has
+        none.
+        """
+        return ""
+
     def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
         """In which of these slots (n,) there can be reports of a phase; see `Step`."""
         return np.full(len(slots), phase == 0)

@@ -114,6 +114,8 @@ class Plan:
     """What is copied out of someone else's topic, in words."""
     delays: DelayChoice | None = None
     """Of methods that release windows: all of them, simulated."""
+    segments: str = ""
+    """How long those of the method are, in words, and what else could be chosen."""
     curator: str | None = None
     """Who is trusted with values, in words; None where nobody but the edge sees any."""
 
@@ -166,13 +168,11 @@ class Plan:
             f" {_traffic(self.single)} from single events"
         )
 
-    def _processed(self) -> list[str]:
-        switches = [
     @property
     def _averaged(self) -> dict[str, int]:
         return {"moving_average": self.moving_average} if self.moving_average > 1 else {}
 
-            name if value is True else f"{name} {value}"
+    def _processed(self) -> list[str]:
         if self._averaged:
             return [
                 (
@@ -181,6 +181,8 @@ class Plan:
                     " and intervals are no narrower: the truth may have moved in the slot"
                 )
             ]
+        switches = [
+            name if value is True else f"{name} {value}"
             for name, value in self.postprocess.on.items()
         ]
         if not switches:
@@ -220,6 +222,7 @@ class Plan:
             f"guarantee    {self.guarantee_line}",
             *([] if self.curator is None else [f"trust        {self.curator}"]),
             f"spending     {price}",
+            *([f"segments     {self.segments}"] if self.segments else []),
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(
@@ -310,10 +313,11 @@ def plan(
         rounds=rounds,
         requests=tuple(asking.lines(topology)),
         postprocess=topology.output.postprocess,
+        moving_average=topology.output.moving_average,
         relay=tuple(_relayed(topology)),
         delays=_delays(topology, drift),
+        segments=topology.method.segmenting,
         curator=_curator(topology),
-        moving_average=topology.output.moving_average,
     )
 
 
