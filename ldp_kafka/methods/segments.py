@@ -166,6 +166,8 @@ class Segmented(PerSlot):
 
     holds = True
 
+    statistics = ("mean", "per_user", "user_means")
+
     def __init__(
         self, *, segment: int | str | None = None, position: int | None = None, **parameters: Any
     ) -> None:

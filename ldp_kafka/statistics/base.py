@@ -75,6 +75,7 @@ class Statistic(ABC):
         hides it
     moving_average : over how many releases, the slot's own and those before it, means and releases
         of single users are averaged; 1: the slot's own alone
+    bins : of the domain, where it is ``binned`` and the method has none of its own
 
     Notes
     -----
@@ -101,8 +102,16 @@ class Statistic(ABC):
     averaged: ClassVar[bool] = False
     """Whether it looks at its `moving_average`."""
 
-    def __init__(self, method: Method, *, shrinkage: bool = True, moving_average: int = 1) -> None:
+    def __init__(
+        self,
+        method: Method,
+        *,
+        shrinkage: bool = True,
+        moving_average: int = 1,
+        bins: int | None = None,
+    ) -> None:
         self.method, self.shrinkage, self.moving_average = method, shrinkage, moving_average
+        self.bins = bins or 1
 
     @classmethod
     def unfit(cls, method: Method) -> str | None:

@@ -249,7 +249,9 @@ class Topology(Checked):
             return
         for i, name in enumerate(self.output.statistics):
             wrong = (
-                STATISTICS[name].unfit(self.method) or self._not_of_trust(STATISTICS[name])
+                STATISTICS[name].unfit(self.method)
+                or self._not_of_trust(STATISTICS[name])
+                or self._without_bins(STATISTICS[name])
                 if name in STATISTICS
                 else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
             )
@@ -318,6 +320,12 @@ class Topology(Checked):
             return None
         other = "edge" if self.curated else "curator"
         return f"{statistic.name} is of topologies whose privacy.trust is {other}"
+
+    def _without_bins(self, statistic: type[Statistic]) -> str | None:
+        """Why it has no bins."""
+        if self.output.bins is not None or not statistic.binned:
+            return None
+        return f"{statistic.name} needs output.bins: how many equal bins the domain has"
 
     def _not_processed(self) -> Iterator[tuple[str, str]]:
         """What cannot be made of its releases, and why."""
@@ -500,6 +508,7 @@ class Topology(Checked):
                     self.method,
                     shrinkage=wanted.shrinkage,
                     moving_average=wanted.moving_average,
+                    bins=wanted.bins,
                 )
                 for name in wanted.statistics
             )

@@ -13,7 +13,15 @@ from ldp_kafka.methods.runnable import runnable
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from tests.broker.flow import Flow
-from tests.runtime.test_methods import OWN, STREAMS, VARIANTS, W_EVENT, shape_of, streams_of
+from tests.runtime.test_methods import (
+    OWN,
+    STREAMS,
+    VARIANTS,
+    W_EVENT,
+    shape_of,
+    streams_of,
+    unbinned,
+)
 
 TEXT = """
 topology: {name}
@@ -100,7 +108,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
         method=method,
         shape=SHAPES[kind] if kind else shape_of(method),
         # a coordinator decides by the one that it releases
-        statistics=", ".join(of_kind.statistics[: 1 if kind else None]),
+        statistics=", ".join(unbinned(of_kind)[: 1 if kind else None]),
         text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {HELD.get(name, 'first')}"),
         budget=budget,
         **more,

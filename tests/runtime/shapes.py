@@ -129,6 +129,7 @@ SHAPES: dict[str, Row] = {
         f"method: sw_direct, {NUMBERS}",
         f"[mean, per_user], {AVERAGED}",
     ),
+    "user_means/capp_s": ("lateness: 1", f"method: capp_s, {NUMBERS}", "[user_means], bins: 4"),
     "curate/many": ("partitions: 3, closing: events", f"{SEEN}: dpi, {NUMBERS}, {SLIDING}", STREAM),
     **{
         f"curate/known {how} {closing}": (

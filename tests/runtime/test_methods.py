@@ -18,6 +18,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 
@@ -62,6 +63,11 @@ def shape_of(method):
 
 
 @cache
+def unbinned(kind):
+    """The statistics of a method that need no bins."""
+    return [each for each in kind.statistics if not STATISTICS[each].binned]
+
+
 def topology_of(name, **changed):
     method, budget = VARIANTS.get(name, (name, OWN.get(name, W_EVENT)))
     kind = METHODS[method]
@@ -72,7 +78,7 @@ def topology_of(name, **changed):
                 "method": method,
                 "shape": shape_of(method),
                 "budget": budget,
-                "statistics": ", ".join(kind.statistics),
+                "statistics": ", ".join(unbinned(kind)),
                 "shrinkage": "false",
             }
             | changed
