@@ -174,7 +174,7 @@ def method(
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
     block: int | None = None,
-    segment: int | None = None,
+    segment: int | str | None = None,
     position: int | None = None,
 ) -> methods.SegmentedAccumulatedPerturbation: ...
 @overload
@@ -239,7 +239,7 @@ def method(
     calibration: Literal["sound", "published"] = "sound",
     block: int | None = None,
     clip: float | None = None,
-    segment: int | None = None,
+    segment: int | str | None = None,
     position: int | None = None,
 ) -> methods.SegmentedClippedAccumulatedPerturbation: ...
 @overload
@@ -453,7 +453,7 @@ def method(
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
-    segment: int | None = None,
+    segment: int | str | None = None,
     position: int | None = None,
 ) -> methods.SegmentedIterativePerturbation: ...
 @overload
@@ -560,7 +560,7 @@ def method(
     mechanism: MechanismName | Callable[..., Any] | None = None,
     calibration: Literal["sound", "published"] = "sound",
     cover: bool = False,
-    segment: int | None = None,
+    segment: int | str | None = None,
     position: int | None = None,
 ) -> methods.Sampling: ...
 @overload

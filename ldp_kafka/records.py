@@ -324,7 +324,7 @@ class Release:
     reliability: float | None = None
     round: dict[str, Any] | None = None
     """Where a coordinator decides what is released, what it decided by: see
-    `ldp_kafka.runtime.stages.rounds`.
+    `ldp_kafka.runtime.stages.rounds`. Of a moving average, over how many releases.
     """
     event: dict[str, Any] | None = None
     """Of an event, whose value is 1 or 0: the threshold (``above``), and the probability that the

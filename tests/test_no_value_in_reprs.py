@@ -30,6 +30,7 @@ from ldp_kafka.randomness import Ids, Seeded, System
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.tokens import Token, Tokens
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
+from ldp_kafka.runtime.stages.latest import Latest
 from ldp_kafka.runtime.stages.relaying import Mark, relaying_of
 from ldp_kafka.runtime.stages.sources import Sources
 from ldp_kafka.runtime.stages.windows import Released
@@ -279,6 +280,14 @@ def output():
     return made
 
 
+def averaged():
+    """What a user released last."""
+    latest = Latest(3, 1, 1)
+    place, value = np.array([3]), np.array([LOUD])
+    latest.averaged(np.full((1, 2), WHOLE, np.uint64), place, value, place)
+    return latest, TEXT
+
+
 def windows():
     """Rows of a state, streams that they are stepped with, and a window that was released."""
     state = State({"last": Field("i8", initial=WHOLE)}, np.full((3, 2), WHOLE, np.uint64))
@@ -342,6 +351,7 @@ AT_WORK = {
     "device": device,
     "output": lambda _: [(output(),)],
     "windows": lambda _: [windows()],
+    "averaged": lambda _: [averaged()],
     "read back": lambda _: [read_back()],
     "secrets": lambda _: [secrets()],
     "fetched": lambda _: [fetched()],

@@ -92,6 +92,11 @@ class Description:
         return min(1.0, self.influence / self.window)
 
     @property
+    def stride(self) -> int:
+        """Slots from one report of a user, or of a coordinate of its vectors, to the next."""
+        return 1
+
+    @property
     def dimension(self) -> int:
         """Coordinates of a value; 0 where values are single numbers or categories."""
         return 0
@@ -100,6 +105,13 @@ class Description:
     def clipping(self) -> str:
         """What each statistic is of where a user's value is followed from one report to the next at
         some speed at most, in words; empty where it is followed wherever it goes.
+        """
+        return ""
+
+    @property
+    def segmenting(self) -> str:
+        """How long its segments are, and what else could be chosen, in words; empty where it has
+        none.
         """
         return ""
 

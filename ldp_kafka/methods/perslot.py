@@ -25,11 +25,6 @@ class PerSlot(SlotMethod):
     shrinks = True
 
     @property
-    def stride(self) -> int:
-        """Slots from one report of a user to the next."""
-        return 1
-
-    @property
     def lasting(self) -> float:
         """Reports after its own in which a value still shows; ``inf`` if there is no bound."""
         return 0

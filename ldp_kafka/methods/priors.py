@@ -5,6 +5,7 @@ of many crowds at once, or of one crowd as it grows. See `ldp_kafka.methods.shri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.methods.response_curve import ResponseCurve
 
-__all__ = ["Prior", "Scale", "Shrunk", "posterior", "prior_of"]
+__all__ = ["Prior", "Scale", "Shrunk", "matched", "posterior", "prior_of"]
 
 # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say
 # otherwise
@@ -20,6 +21,7 @@ SPREAD = 0.08
 # squared lengths of the domain: variance of values spread evenly over it, beyond which three
 # standard errors are asked for
 EVEN = 1 / 12
+HEAVY = 6.0  # kurtosis of Laplace noise; of normal noise it is 3
 SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
 
 
@@ -120,8 +122,6 @@ def posterior(
     domain: tuple[float, float],
     prior: Prior,
     whole: NDArray[np.int64],
-    *,
-    keep_spread: bool = False,
 ) -> Shrunk:
     """Releases (n,), whole numbers of ``scale``, shrunk by one prior or by one each."""
     lo, hi = domain
@@ -130,8 +130,7 @@ def posterior(
     signal = slope * slope * prior.variance
     with np.errstate(divide="ignore", invalid="ignore"):
         reliability = np.where(signal > 0, signal / (signal + noise), 0.0)
-        share = np.sqrt(reliability) if keep_spread else reliability
-        gain = np.where(reliability > 0, share / slope, 0.0)
+        gain = np.where(reliability > 0, reliability / slope, 0.0)
     values = prior.mean + gain * ((scale.low + whole * scale.step) - read.at(prior.mean))
     left = 1 - gain * slope
     error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (
@@ -143,3 +142,37 @@ def posterior(
         reliability,
         np.minimum(np.sqrt(error), most) * (hi - lo),
     )
+
+
+def matched(prior: Prior, mean: float, variance: float, kurtosis: float) -> tuple[float, float]:
+    """How releases of one crowd, of this mean and variance over users, are spread as the users'
+    values are: where their mean is to lie, and by what their distances from it are multiplied.
+
+    Parameters
+    ----------
+    kurtosis : of the noise in a release
+
+    Notes
+    -----
+    The mean and the standard deviation are brought as near to the prior's as can be without being
+    farther from the truth than they are, wherever it lies within two standard errors. Let Z be
+    symmetric about 0. The Wasserstein distance of m + sZ and m' + s'Z is E|m - m' + (s - s') Z|. It
+    is convex and even in both differences, so it grows with the size of each. Where values and
+    releases are spread in one such shape, what is made here is no farther from the values than the
+    releases as they are, which are CAPP's rule (section IV-C). Noise whose tails are heavier than
+    Laplace noise's has no such shape: most releases are near their values then, and stay.
+    """
+    around, given = 2 * prior.mean_error, sqrt(variance)
+    if not (given > 0 and kurtosis < HEAVY):
+        return mean, 1.0
+    centre = _nearer(prior.mean, prior.mean - around, prior.mean + around, mean)
+    return centre, _nearer(sqrt(prior.variance), 0.0, sqrt(prior.most), given) / given
+
+
+def _nearer(wanted: float, low: float, high: float, given: float) -> float:
+    """The number nearest to ``wanted`` that is as near as ``given`` to each of low..high."""
+    if given > high:
+        return max(wanted, 2 * high - given)
+    if given < low:
+        return min(wanted, 2 * low - given)
+    return given

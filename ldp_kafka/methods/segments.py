@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from math import inf
+from math import fsum, inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from ldp_kafka.methods.contract import Method, check_slots
 from ldp_kafka.methods.cover import COVER
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
+from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.perslot import PerSlot
 
 __all__ = [
@@ -29,10 +30,16 @@ __all__ = [
     "SegmentedClippedAccumulatedPerturbation",
     "SegmentedIterativePerturbation",
     "choose_segments",
+    "chosen_segment",
     "default_segment",
 ]
 
-_SEGMENT = "slots in a segment, which gives one report; default: about a third of the window"
+AUTO = "auto"
+LONGEST = 1024  # window of which it is chosen: about two seconds
+_SEGMENT = (
+    "slots in a segment, which gives one report; auto: as CAPP's equations 12 and 13 choose;"
+    " default: about a third of the window"
+)
 _POSITION = (
     "report the value of this slot of a segment (0: its first) in place of the segment's mean"
 )
@@ -102,16 +109,51 @@ def choose_segments(
     return best
 
 
+def chosen_segment(
+    window: int, epsilon: float, *, mechanism: Callable[..., Any] = SquareWave
+) -> int:
+    """The slots of a segment where a query is one window and nothing is known of its values: as
+    CAPP does, `choose_segments` of the noisiest stream, which is 1 in every slot.
+
+    Two segments a window up to about 30 nats: the less budget a report has the more its noise
+    spreads, whatever the mean of a segment leaves out.
+
+    Raises
+    ------
+    ConfigurationError : the window is longer than 1,024 slots
+
+    Examples
+    --------
+    >>> [chosen_segment(24, epsilon) for epsilon in (1.0, 10.0, 100.0)]
+    [12, 12, 6]
+    """
+    if not window <= LONGEST:
+        raise ConfigurationError(
+            f"segment must be a number of slots where window is more than {LONGEST:,}: {AUTO} would"
+            " try too many"
+        )
+    if window == 1:
+        return 1
+    return window // choose_segments(np.ones(window), epsilon, mechanism=mechanism)
+
+
 def _spread_of_variance(mechanism: Any, means: NDArray[np.float64], count: int) -> float:
-    """n_s times the variance of the sample variance of unbiased reports of these values."""
+    """n_s times the variance of the sample variance of unbiased reports of these values; each sum
+    rounded once, so that every machine chooses the same.
+    """
     low, high = (Law.of(mechanism.law(end)).mean() for end in (0.0, 1.0))
-    laws = [Law.of(mechanism.law(float(mean))) for mean in means]
+    given, times = np.unique(means, return_counts=True)
+    laws = [Law.of(mechanism.law(mean)) for mean in given.tolist()]
     points = np.concatenate([np.asarray(law.support, np.float64) for law in laws]) / (high - low)
-    weights = np.concatenate([law.probabilities() for law in laws]) / len(laws)
-    deviations = points - weights @ points
-    return float(
-        weights @ deviations**4 - (weights @ deviations**2) ** 2 * (count - 3) / (count - 1)
+    weights = np.concatenate(
+        [
+            law.probabilities() * (number / len(means))
+            for law, number in zip(laws, times, strict=True)
+        ]
     )
+    squares = np.square(points - fsum((weights * points).tolist()))
+    second, fourth = (fsum((weights * each).tolist()) for each in (squares, squares * squares))
+    return fourth - second * second * (count - 3) / (count - 1)
 
 
 class Segmented(PerSlot):
@@ -126,11 +168,20 @@ class Segmented(PerSlot):
 
     holds = True
 
+    statistics = ("mean", "per_user", "user_means")
+
     def __init__(
-        self, *, segment: int | None = None, position: int | None = None, **parameters: Any
+        self, *, segment: int | str | None = None, position: int | None = None, **parameters: Any
     ) -> None:
+        self._auto, self._factory = segment == AUTO, parameters.get("mechanism", SquareWave)
         if segment is None:
             segment = default_segment(check_slots(parameters.get("window"), "window"))
+        elif self._auto:
+            segment = chosen_segment(
+                check_slots(parameters.get("window"), "window"),
+                check_epsilon(parameters.get("epsilon")),
+                mechanism=checked_factory(self._factory, "mechanism"),
+            )
         self.segment = check_slots(segment, "segment")
         if position is not None:
             if isinstance(position, bool | np.bool) or not isinstance(position, int | np.integer):
@@ -150,6 +201,17 @@ class Segmented(PerSlot):
         touches, and those that remember them.
         """
         return self._touched() + self.lasting
+
+    @property
+    def segmenting(self) -> str:
+        """Beside what CAPP's equations 12 and 13 choose, where they can be asked."""
+        mine = f"of {self.segment} slots, {-(-self.window // self.segment)} to a window"
+        if self._auto:
+            return f"{mine}: by CAPP's equations 12 and 13"
+        if self.window > LONGEST:
+            return mine
+        chosen = chosen_segment(self.window, self.epsilon, mechanism=self._factory)
+        return f"{mine}; by CAPP's equations 12 and 13 of {chosen} (segment: {AUTO})"
 
     @property
     def single(self) -> Method:

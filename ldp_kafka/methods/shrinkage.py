@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.contract import Method, check_slots
-from ldp_kafka.methods.priors import Prior, Scale, Shrunk, posterior, prior_of
+from ldp_kafka.methods.priors import Prior, Scale, Shrunk, matched, posterior, prior_of
 from ldp_kafka.methods.response_curve import ResponseCurve, affine, law_of
 
 __all__ = ["Prior", "ResponseCurve", "Shrinkage", "Shrunk", "debias", "shrink"]
@@ -120,15 +120,27 @@ class Shrinkage:
         found = prior_of(self.curve, self._scale, [(self._n, self._sum, self._squares)])
         return Prior(*(float(each[0]) for each in found))
 
-    def apply(self, index: NDArray[np.integer], *, keep_spread: bool = False) -> Shrunk:
+    def apply(self, index: NDArray[np.integer]) -> Shrunk:
         """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them),
         by the prior of the reports counted so far.
-
-        ``keep_spread``: by the root of the reliability, so that the values are spread over users as
-        the prior is; of each user they say less.
         """
-        values, reliability, error = self._apply(self.prior, index, keep_spread=keep_spread)
+        values, reliability, error = self._apply(self.prior, index)
         return Shrunk(values, float(reliability), float(error))
+
+    def spread(self, index: NDArray[np.integer]) -> NDArray[np.float64]:
+        """The same releases (n,), of all reports counted so far, spread over users as their values
+        are, as far as reports tell: see `ldp_kafka.methods.priors.matched`. Of each user they say
+        less than `apply`.
+        """
+        n, total, squares = self._n, self._sum, self._squares
+        if n < 2:
+            return self.apply(index).values
+        scale, (lo, hi) = self._scale, self.method.domain
+        variance = (squares * n - total * total) / (n * (n - 1)) * (scale.step * scale.step)
+        seen = scale.low + total / n * scale.step
+        mean, gain = matched(self.prior, seen, variance, self.curve.kurtosis)
+        values = mean + gain * (np.asarray(index) - total / n) * scale.step
+        return np.asarray(np.clip(lo + values * (hi - lo), lo, hi))
 
     def apply_each(self, index: NDArray[np.integer]) -> Shrunk:
         """Shrink releases (n,) that come one after the other: each by the prior of the reports
@@ -141,13 +153,9 @@ class Shrinkage:
             sums.append((n, total, squares))
         return self._apply(prior_of(self.curve, self._scale, sums), index)
 
-    def _apply(
-        self, prior: Prior, index: NDArray[np.integer], *, keep_spread: bool = False
-    ) -> Shrunk:
+    def _apply(self, prior: Prior, index: NDArray[np.integer]) -> Shrunk:
         whole = np.asarray(index, np.int64)
-        return posterior(
-            self.curve, self._scale, self.method.domain, prior, whole, keep_spread=keep_spread
-        )
+        return posterior(self.curve, self._scale, self.method.domain, prior, whole)
 
     @cached_property
     def _origin(self) -> float:

@@ -114,11 +114,6 @@ class Split(SlotMethod):
         return self._dimension
 
     @property
-    def stride(self) -> int:
-        """Slots from one report of a coordinate to the next."""
-        return 1
-
-    @property
     def _turns(self) -> int:
         """The most reports that one coordinate has in a window."""
         raise NotImplementedError

@@ -129,7 +129,7 @@ class SingleWindow(Timed):
         return twin
 
     @property
-    def stride(self) -> int:
+    def advance(self) -> int:
         """Slots from the beginning of one segment to that of the next."""
         return self.length
 
@@ -140,7 +140,7 @@ class SingleWindow(Timed):
     @property
     def influence(self) -> float:
         """Segments that one run of ``window`` slots meets, each with one draw."""
-        return (self.window + self.length - 2) // self.stride + 1
+        return (self.window + self.length - 2) // self.advance + 1
 
     @property
     def run(self) -> int:
@@ -197,7 +197,7 @@ class SingleWindow(Timed):
         rows, slot, values = batch[:3]
         columns, begin = state.columns, slot - self.length + 1
         since = np.where(columns["last"][rows] == slot - 1, columns["since"][rows], slot)
-        ends = begin >= 0 and begin % self.stride == 0
+        ends = begin >= 0 and begin % self.advance == 0
         whole = (since <= begin) & ends
         allowed = self.ledger.charge(state, rows, slot, whole * np.int32(self.spend))
         columns["since"][rows] = since
@@ -245,7 +245,7 @@ class SingleWindow(Timed):
         return kept
 
     def tables(self) -> list[int]:
-        return [*super().tables(), self._tau, self.stride, *self._one]
+        return [*super().tables(), self._tau, self.advance, *self._one]
 
 
 class SamplingPeriod(SingleWindow):
@@ -282,5 +282,5 @@ class SamplingPeriod(SingleWindow):
     name = "sppa"
 
     @property
-    def stride(self) -> int:
+    def advance(self) -> int:
         return self.window

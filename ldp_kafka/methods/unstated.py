@@ -6,6 +6,7 @@ __all__ = [
     "CLIPPED",
     "HIDDEN_TIME",
     "MIXED_SLOTS",
+    "NOISY_SPREAD",
     "NO_REPORTS",
     "UNKNOWN_THRESHOLD",
     "UNSTATED",
@@ -13,6 +14,7 @@ __all__ = [
 
 CLIPPED, NO_REPORTS = "clipped", "no_reports"
 HIDDEN_TIME, MIXED_SLOTS = "hidden_time", "mixed_slots"
+NOISY_SPREAD = "noisy_spread"
 UNKNOWN_THRESHOLD = "unknown_threshold"
 
 UNSTATED: dict[str, str] = {
@@ -27,6 +29,10 @@ UNSTATED: dict[str, str] = {
     MIXED_SLOTS: (
         "The release is made of the values of several slots. How far those lie apart cannot be told"
         " from what was released."
+    ),
+    NOISY_SPREAD: (
+        "The release is how noisy values are spread over users, brought to the mean and the spread"
+        " that reports tell of true ones. How far their shapes differ cannot be told."
     ),
     UNKNOWN_THRESHOLD: (
         "Values above a threshold that the method finds are released as that threshold. How far"

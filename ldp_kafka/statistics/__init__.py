@@ -17,6 +17,7 @@ from ldp_kafka.statistics.prediction import (
     reporting,
 )
 from ldp_kafka.statistics.selection import Selection
+from ldp_kafka.statistics.user_means import UserMeans
 
 __all__ = [
     "ABOVE",
@@ -40,6 +41,7 @@ __all__ = [
     "Singles",
     "Statistic",
     "StreamPrediction",
+    "UserMeans",
     "above",
     "reporting",
 ]
@@ -50,4 +52,5 @@ STATISTICS: dict[str, type[Statistic]] = {
     "mean": Mean,
     "per_stream": PerStream,
     "per_user": PerUser,
+    "user_means": UserMeans,
 }

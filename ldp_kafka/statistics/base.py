@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.estimates import Slot
+from ldp_kafka.methods.protocols.coordinator import reaching, within_bounds
 from ldp_kafka.records import Reports
 from ldp_kafka.statistics.prediction import Prediction, reporting
 
@@ -39,6 +40,18 @@ class Singles(NamedTuple):
         low, high = Estimate(self.values, self.standard_errors, 1, self.limits).interval()
         return low, high
 
+    def around(self, values: NDArray[np.float64], bounds: tuple[float, float]) -> Singles:
+        """Other values (n,) in place of these, with intervals that reach from them to the limits of
+        these, inside the bounds.
+        """
+        if self.reason is not None:
+            return self._replace(values=values)
+        own = Estimate(self.values, self.standard_errors, 1, self.limits)
+        found = within_bounds(reaching(values, own, bounds), bounds)
+        return self._replace(
+            values=values, standard_errors=found.standard_error, limits=found.limits
+        )
+
     @classmethod
     def joined(cls, parts: list[Singles]) -> Singles:
         """One after the other, at least one report, all with one reason."""
@@ -60,6 +73,9 @@ class Statistic(ABC):
     method : whose reports it is made of
     shrinkage : whether what is released of single users is drawn to the crowd's as far as noise
         hides it
+    moving_average : over how many releases, the slot's own and those before it, means and releases
+        of single users are averaged; 1: the slot's own alone
+    bins : of the domain, where it is ``binned`` and the method has none of its own
 
     Notes
     -----
@@ -83,9 +99,19 @@ class Statistic(ABC):
     """Whether it is of streams that a curator sees, and not of reports."""
     by_category: ClassVar[bool] = False
     """Whether its value is a list with one number a category."""
+    averaged: ClassVar[bool] = False
+    """Whether it looks at its `moving_average`."""
 
-    def __init__(self, method: Method, *, shrinkage: bool = True) -> None:
-        self.method, self.shrinkage = method, shrinkage
+    def __init__(
+        self,
+        method: Method,
+        *,
+        shrinkage: bool = True,
+        moving_average: int = 1,
+        bins: int | None = None,
+    ) -> None:
+        self.method, self.shrinkage, self.moving_average = method, shrinkage, moving_average
+        self.bins = bins or 1
 
     @classmethod
     def unfit(cls, method: Method) -> str | None:
@@ -127,7 +153,7 @@ class Statistic(ABC):
 
     @property
     def looks_back(self) -> int:
-        """Slots before its own whose sums say something of how far a release is off."""
+        """Slots before its own whose sums a release is made of, or its error."""
         return 0
 
     def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:

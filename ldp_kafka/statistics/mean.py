@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.estimates import Slot
+from ldp_kafka.methods.protocols.coordinator import reaching, within_bounds
+from ldp_kafka.methods.smoothing import smooth
 from ldp_kafka.statistics.base import CrowdStatistic
 from ldp_kafka.statistics.prediction import law_error
 
@@ -18,6 +20,15 @@ INPUTS = tuple(np.linspace(0, 1, 9).tolist())
 
 class Mean(CrowdStatistic):
     """The mean of the values of all who reported in a slot; of vectors, coordinate by coordinate.
+
+    Notes
+    -----
+    With a ``moving_average`` the mean of as many such means, the slot's own and those before it
+    (CAPP, section IV-A, has as many after it as before: that is the release of a later slot). It
+    reads releases alone, so it costs no privacy. It states how far it is from the slot's own truth,
+    as any release does: the crowd can have done in this slot what it has never done, so its
+    interval reaches from it to the limits of the slot's own reports. That holds however the
+    truth has moved, and however reports depend on those before them.
 
     Examples
     --------
@@ -35,6 +46,7 @@ class Mean(CrowdStatistic):
     kind = "numeric"
     needs = "mean"
     of_protocols = True
+    averaged = True
 
     def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
         return self.method.support(reports, phase)
@@ -44,12 +56,25 @@ class Mean(CrowdStatistic):
 
     @property
     def looks_back(self) -> int:
-        return self.method.looks_back
+        return max(self.method.looks_back, (self.moving_average - 1) * self.method.stride)
 
     def of_slot(self, sums: NDArray[np.int64], slot: Slot | None = None) -> list[Estimate]:
         if slot is None or not sums[0]:
             return super().of_slot(sums)
-        return [self.method.crowd_of_slot(sums, slot)]
+        return [self._averaged(self.method.crowd_of_slot(sums, slot), slot)]
+
+    def _averaged(self, found: Estimate, slot: Slot) -> Estimate:
+        """The moving average that ends with this estimate, over those slots that had reports."""
+        earlier = {} if slot.earlier is None else slot.earlier
+        steps = range(self.moving_average - 1, 0, -1)
+        past = [earlier.get(slot.number - back * self.method.stride) for back in steps]
+        means = [self.method.crowd(sums).value for sums in past if sums is not None and sums[0]]
+        if not means:
+            return found
+        value = smooth(np.array([*means, found.value]).T, len(means) + 1).T[-1]
+        if found.standard_error is None:
+            return found._replace(value=value)
+        return within_bounds(reaching(value, found, self.bounds), self.bounds)
 
     def error(self, reports: int) -> float:
         """Of a vector: of a coordinate."""

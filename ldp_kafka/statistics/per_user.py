@@ -41,6 +41,7 @@ class PerUser(SingleStatistic):
     name = "per_user"
     kind = "numeric"
     needs = "per_user"
+    averaged = True
 
     @property
     def shrinks(self) -> bool:

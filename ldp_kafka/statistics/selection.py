@@ -69,8 +69,17 @@ class Selection:
         return found or [len(reports)]
 
     @property
+    def moving_average(self) -> int:
+        """Over how many releases those of single users are averaged; 1: they are not."""
+        return max((one.moving_average for one in self._of_users if one.averaged), default=1)
+
+    @property
+    def _of_users(self) -> list[Statistic]:
+        return [one for one in self.statistics if one.linkable]
+
+    @property
     def looks_back(self) -> int:
-        """Slots before its own whose sums say something of how far a release is off."""
+        """Slots before its own whose sums a release is made of, or its error."""
         return max((one.looks_back for one in self.statistics), default=0)
 
     def of_slot(

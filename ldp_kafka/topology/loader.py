@@ -356,13 +356,14 @@ class _Work:
         )
 
     def output(self, given: dict[str, Any], _: str) -> Output:
-        events = given["events"]
+        events, smooth = given["events"], given["smooth"]
         return Output(
             tuple(given["statistics"]),
             given["shrinkage"],
             None if events is None else float(events["above"]),
             Processing(**(given["postprocess"] or {})),
             given["bins"],
+            1 if smooth is None else smooth["moving_average"],
         )
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:

@@ -21,6 +21,7 @@ from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.grid import Grid, grid_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Responder
 from ldp_kafka.methods.runnable import protocol_of
+from ldp_kafka.methods.split import KEPT
 from ldp_kafka.plugins import Plugin, plugin_of
 from ldp_kafka.statistics import (
     DECIDED,
@@ -279,7 +280,9 @@ class Topology(Checked):
             return
         for i, name in enumerate(self.output.statistics):
             wrong = (
-                STATISTICS[name].unfit(self.method) or self._not_of_trust(STATISTICS[name])
+                STATISTICS[name].unfit(self.method)
+                or self._not_of_trust(STATISTICS[name])
+                or self._without_bins(STATISTICS[name])
                 if name in STATISTICS
                 else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
             )
@@ -290,7 +293,41 @@ class Topology(Checked):
             yield from self._no_event(self.output.above)
         if fits:
             yield from self._long_names()
+            yield from self._not_averaged()
         yield from self._not_processed()
+
+    def _not_averaged(self) -> Iterator[tuple[str, str]]:
+        """Why there is no moving average of its releases."""
+        if self.output.moving_average == 1:
+            return
+        made = self.statistics
+        if not any(one.averaged for one in made.statistics):
+            over = [name for name, each in STATISTICS.items() if each.averaged]
+            yield "output.smooth", f"must be given with {' or '.join(over)} only"
+        elif protocol_of(self.method) is not None:
+            yield (
+                "output.smooth",
+                (
+                    f"must not be given: {self.method.name} is a protocol, whose publications"
+                    " output.postprocess smooths"
+                ),
+            )
+        elif made.moving_average > 1 and self.method.dimension:
+            yield (
+                "output.smooth",
+                (
+                    f"must not be given with {' or '.join(made.linkers)} of {self.method.name}:"
+                    " lists are averaged of a crowd alone"
+                ),
+            )
+        elif (kept := made.looks_back * made.width) > KEPT:
+            yield (
+                "output.smooth.moving_average",
+                (
+                    f"must be less: the sums of {made.looks_back:,} slots, {kept:,} integers,"
+                    f" would be kept for it, and {KEPT:,} can be"
+                ),
+            )
 
     def _long_names(self) -> Iterator[tuple[str, str]]:
         """Why releases cannot say the names of all categories."""
@@ -314,6 +351,12 @@ class Topology(Checked):
             return None
         other = "edge" if self.curated else "curator"
         return f"{statistic.name} is of topologies whose privacy.trust is {other}"
+
+    def _without_bins(self, statistic: type[Statistic]) -> str | None:
+        """Why it has no bins."""
+        if self.output.bins is not None or not statistic.binned:
+            return None
+        return f"{statistic.name} needs output.bins: how many equal bins the domain has"
 
     def _not_processed(self) -> Iterator[tuple[str, str]]:
         """What cannot be made of its releases, and why."""
@@ -492,11 +535,16 @@ class Topology(Checked):
     @cached_property
     def statistics(self) -> Selection:
         """What is released of the method's reports, made once."""
-        shrinkage = self.output.shrinkage
+        wanted = self.output
         return Selection(
             tuple(
-                STATISTICS[name](self.method, shrinkage=shrinkage)
-                for name in self.output.statistics
+                STATISTICS[name](
+                    self.method,
+                    shrinkage=wanted.shrinkage,
+                    moving_average=wanted.moving_average,
+                    bins=wanted.bins,
+                )
+                for name in wanted.statistics
             )
         )
 

@@ -108,12 +108,16 @@ class Plan:
     """What is asked of the edge, in words."""
     postprocess: Processing = field(default_factory=Processing)
     """What is made of a coordinator's publications; ``predictions`` are of releases without it."""
+    moving_average: int = 1
+    """Over how many releases moving averages are; 1: there are none, as ``predictions`` have it."""
     relay: tuple[str, ...] = ()
     """What is copied out of someone else's topic, in words."""
     delays: DelayChoice | None = None
     """Of methods that release windows: all of them, simulated."""
     cover: tuple[str, ...] = ()
     """What it costs to hide presence, in words; nothing where it shows."""
+    segments: str = ""
+    """How long those of the method are, in words, and what else could be chosen."""
     curator: str | None = None
     """Who is trusted with values, in words; None where nobody but the edge sees any."""
 
@@ -145,7 +149,7 @@ class Plan:
             },
             "rounds": None if self.rounds is None else self.rounds._asdict(),
             "predictions": [prediction.as_json() for prediction in self.predictions],
-            "postprocess": self.postprocess.on,
+            "postprocess": {**self.postprocess.on, **self._averaged},
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
@@ -166,7 +170,19 @@ class Plan:
             f" {_traffic(self.single)} from single events"
         )
 
+    @property
+    def _averaged(self) -> dict[str, int]:
+        return {"moving_average": self.moving_average} if self.moving_average > 1 else {}
+
     def _processed(self) -> list[str]:
+        if self._averaged:
+            return [
+                (
+                    f"postprocess  moving average of {self.moving_average} releases, the slot's own"
+                    " and those before it: costs no privacy; the errors above are of a slot's own,"
+                    " and intervals are no narrower: the truth may have moved in the slot"
+                )
+            ]
         switches = [
             name if value is True else f"{name} {value}"
             for name, value in self.postprocess.on.items()
@@ -208,6 +224,7 @@ class Plan:
             f"guarantee    {self.guarantee_line}",
             *([] if self.curator is None else [f"trust        {self.curator}"]),
             f"spending     {price}",
+            *([f"segments     {self.segments}"] if self.segments else []),
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(
@@ -299,9 +316,11 @@ def plan(
         rounds=rounds,
         requests=tuple(asking.lines(topology)),
         postprocess=topology.output.postprocess,
+        moving_average=topology.output.moving_average,
         relay=tuple(_relayed(topology)),
         delays=_delays(topology, drift),
         cover=tuple(_covered(topology, users, predictions)),
+        segments=topology.method.segmenting,
         curator=_curator(topology),
     )
 

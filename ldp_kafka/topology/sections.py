@@ -686,8 +686,8 @@ class Privacy(Checked):
 class Output(Checked):
     """What is released: ``mean``, ``frequencies``, ``distribution``, ``per_user``; those per user
     shrunk towards the crowd, or as they were reported. And whether a crowd's statistic is above a
-    threshold, where there is one; what a coordinator makes of its publications before; and how many
-    equal bins of the domain a distribution is over.
+    threshold, where there is one; what a coordinator makes of its publications before; how many
+    equal bins of the domain a distribution is over; and over how many releases moving averages are.
     """
 
     statistics: tuple[str, ...]
@@ -695,6 +695,7 @@ class Output(Checked):
     above: float | None = None
     postprocess: Processing = field(default_factory=Processing)
     bins: int | None = None
+    moving_average: int = 1
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):

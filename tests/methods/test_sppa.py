@@ -200,7 +200,7 @@ def worst(kind, window, segments=5, mechanism=narrow, draws=None, **parameters):
     ``window`` slots; and the most segments that such a run meets.
     """
     method = tiny(kind, window, mechanism, **parameters)
-    length = method.stride * (segments - 1) + method.length
+    length = method.advance * (segments - 1) + method.length
     stream = 0.5 + 0.3 * np.sin(np.arange(length) ** 1.3) + 0.01 * np.arange(length) / length
     if method.dimension:
         stream = np.stack([stream] * method.dimension, axis=1)
@@ -221,7 +221,7 @@ def worst(kind, window, segments=5, mechanism=narrow, draws=None, **parameters):
             met,
             sum(
                 b <= run[-1] and b + method.length > run[0]
-                for b in range(0, length - method.length + 1, method.stride)
+                for b in range(0, length - method.length + 1, method.advance)
             ),
         )
     return most, met
@@ -299,7 +299,7 @@ def test_the_ratio_of_the_paper_has_no_bound():
 def test_influence_counts_the_segments_that_a_window_meets(kind, window):
     """By listing them; and their last slots lie in one run of the ledger's."""
     method = kind(epsilon=1.0, window=window, domain=(0.0, 1.0), mechanism=narrow)
-    begins = np.arange(0, 40 * method.stride, method.stride)
+    begins = np.arange(0, 40 * method.advance, method.advance)
     met = [
         begins[(begins < first + window) & (begins + method.length > first)]
         for first in range(8 * window, 16 * window)

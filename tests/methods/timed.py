@@ -160,7 +160,7 @@ def noise_is_keyed(trial):
     others, and so does the same stretch of values later on.
     """
     method = trial.real()
-    part = trial.streams(64, 3 * getattr(method, "stride", method.delay + 1))
+    part = trial.streams(64, 3 * getattr(method, "advance", method.delay + 1))
     streams = np.concatenate([part] * 6, axis=1)
     ids, length = [f"user-{i}" for i in range(len(streams))], streams.shape[1]
 

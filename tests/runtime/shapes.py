@@ -36,6 +36,7 @@ USERS, SECONDS = 8, 12
 NUMBERS, CODES = "domain: [10, 30]", "categories: 3"
 MEAN, SHARES, PLAIN = "[mean]", "[frequencies]", "shrinkage: false"
 EACH = f"[mean, per_user], {PLAIN}"
+AVERAGED = "smooth: {moving_average: 3}"
 BINS = "[distribution], bins: 4"
 ASKED = ("lbd", "lba", "lpd", "lpa")
 UNIFORM = ("lbu", "lsp", "lpu")
@@ -126,6 +127,18 @@ SHAPES: dict[str, Row] = {
         f"curate/{name}": ("lateness: 1", f"{SEEN}: {name}, {NUMBERS}, {BATCH}", STREAM)
         for name in WINDOWS
     },
+    "averaged/capp": ("lateness: 1", f"method: capp, {NUMBERS}", f"{EACH}, {AVERAGED}"),
+    "averaged/sample_split": (
+        "lateness: 1",
+        f"method: sample_split, {NUMBERS}, dimension: 2",
+        f"{MEAN}, {AVERAGED}",
+    ),
+    "averaged/devices": (
+        f"{OWNED}lateness: 1",
+        f"method: sw_direct, {NUMBERS}",
+        f"[mean, per_user], {AVERAGED}",
+    ),
+    "user_means/capp_s": ("lateness: 1", f"method: capp_s, {NUMBERS}", "[user_means], bins: 4"),
     "curate/many": ("partitions: 3, closing: events", f"{SEEN}: dpi, {NUMBERS}, {SLIDING}", STREAM),
     **{
         f"curate/known {how} {closing}": (
@@ -374,6 +387,7 @@ EDGES = {
     "capp": (f"method: capp, block: 2, {SMALL}", MEAN),
     "sw_direct": (f"method: sw_direct, {SMALL}", MEAN),
     "sampling": (f"method: sampling, segment: 2, {SMALL}", MEAN),
+    "averaged users": (f"method: sw_direct, {SMALL}", f"[mean, per_user], {AVERAGED}"),
     "lpu": ("method: lpu, epsilon: 2.0, window: 3, categories: 12", SHARES),
     "budget_split users": (f"method: budget_split, {LISTS}, inner: capp, block: 2", EACH),
     "budget_split": (f"method: budget_split, {LISTS}, inner: capp, block: 2", MEAN),
@@ -415,7 +429,7 @@ KINDS: dict[str, Folded] = {
     **{
         f"{agent}/{name}": behind((MINUTES, *EDGES[name]), agent)
         for agent in ("collect", "merge")
-        for name in ("capp users", "sw_direct", "lpu")
+        for name in ("capp users", "averaged users", "sw_direct", "lpu")
     },
     **{
         f"settle/{how} {name}": first((f"{MINUTES}, per_slot: {how}", *EDGES[name]), plain)

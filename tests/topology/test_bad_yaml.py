@@ -92,14 +92,14 @@ a domain of three numbers | [0.0, 8000.0] | [0, 4000, 8000] |
     18: privacy.domain: must have 2 items: such as [0.0, 7280.0]; got [0, 4000, 8000]
 a unit in the domain | [0.0, 8000.0] | [0, 8kW] | 18: privacy.domain[1]: must be a number; got "8kW"
 a statistic that there is not | [mean] | [average] |
-    20: output.statistics[0]: must be one of distribution, frequencies, mean, per_stream, per_user;
-    got "average"
+    20: output.statistics[0]: must be one of distribution, frequencies, mean, per_stream, per_user,
+    user_means; got "average"
 a statistic without brackets | [mean] | mean |
     20: output.statistics: must be a list; got "mean": such as [mean]
 a threshold outside the domain | [mean] | [mean]\n  events: {above: 9000} |
     21: output.events.above: must lie between 0 and 8000, as the mean does
 a statistic that has no bins | [mean] | [mean]\n  bins: 16 |
-    21: output.bins: must be given with distribution only
+    21: output.bins: must be given with distribution or user_means only
 a section in one line | edge:\n  key_file: ${LDP_KAFKA_EDGE_KEY_FILE} | edge: edge.key |
     21: edge: must be a mapping; got "edge.key": its keys are key_file, budget_file, deployment
 a variable as in a shell | ${LDP_KAFKA_EDGE_KEY_FILE} | $LDP_KAFKA_EDGE_KEY_FILE |

@@ -73,6 +73,11 @@ KEYS = [
     ("block: 5", "block: 5, clip: 0.1", "fingerprint"),
     ("statistics: [mean, per_user]", "statistics: [mean]", "layout"),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user], shrinkage: false", ""),
+    (
+        "statistics: [mean, per_user]",
+        "statistics: [mean, per_user], smooth: {moving_average: 3}",
+        "",
+    ),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user], events: {above: 5}", ""),
     ("key_file: a.key", "key_file: b.key", ""),
     ("key_file: a.key", "key_file: a.key, budget_file: edge.yaml", ""),

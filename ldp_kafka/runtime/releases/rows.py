@@ -49,7 +49,7 @@ COLUMNS: dict[str, Column] = {
     "above": Column("number", "of an event: its threshold", optional=True),
     "error": Column("number", "of an event: how likely it is wrong", optional=True),
     "guarantee": Column("text", "JSON: the release's guarantee"),
-    "round": Column("text", "JSON: what a coordinator decided by", optional=True),
+    "round": Column("text", "JSON: what it was decided by, or averaged over", optional=True),
     "error_reason": Column("text", "a word for why a value has no error", optional=True),
 }
 """In their order."""

@@ -20,6 +20,7 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
+from ldp_kafka.runtime.stages.latest import without
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
@@ -127,7 +128,7 @@ class Collect:
         return (
             run.source(at) <= state.last
             or self._closes(state, run.reports)
-            or offset <= source.sums.ahead
+            or offset <= source.ahead
         )
 
     def _count(
@@ -163,7 +164,7 @@ class Collect:
                 second = source.sums.see(at, hexadecimal(mine), singles=singles)
                 output.count("second_reports", second)
         output.count("reports", len(batch))
-        counting.release(source, batch, output, singles=singles)
+        counting.release(source, batch, offset, output, singles=singles)
         self._close(state, batch, output)
 
     def _counted(self, state: CollectState, batch: Reports) -> tuple[Counting, SourceState]:
@@ -181,13 +182,13 @@ class Collect:
             self._counting.close(state.source, batch.closed, output)
 
     def dirty(self, state: CollectState) -> set[str]:
-        return state.source.sums.dirty()
+        return state.source.sums.dirty() | state.source.latest.dirty()
 
     def shards_of(self, state: CollectState) -> set[str]:
-        return state.source.sums.shards()
+        return state.source.sums.shards() | state.source.latest.names()
 
     def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
-        return state.source.sums.dump(shards)
+        return state.source.sums.dump(shards) | state.source.latest.dump(shards)
 
     def watermark(self, state: CollectState) -> int:
         del state
@@ -205,14 +206,16 @@ class Collect:
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> CollectState:
-        sums = SlotSums.load(self.size, meta["closed"], meta.get("slots"), shards)
-        return CollectState(SourceState.load(meta, sums), tuple(meta["last"]))
+        sums = SlotSums.load(self.size, meta["closed"], meta.get("slots"), without(shards))
+        source = SourceState.load(meta, sums, self._counting.latest())
+        source.latest.load(shards)
+        return CollectState(source, tuple(meta["last"]))
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that wait, and those that are kept beside them."""
-        found = look_at_sums(self.size, meta.get("slots"), shards)
+        found = look_at_sums(self.size, meta.get("slots"), without(shards))
         found.closed = meta["closed"]
-        return found
+        return self._counting.latest().look(found, shards)
 
 
 def make_collect(

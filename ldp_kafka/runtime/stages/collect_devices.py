@@ -35,6 +35,7 @@ from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.device_rows import DeviceRows, partition_of, said
+from ldp_kafka.runtime.stages.latest import without
 from ldp_kafka.runtime.stages.parts import Counted, Part, PartOf, look_at_parts
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
@@ -266,7 +267,8 @@ class CollectDevices:
             source.first = first if source.first is None else min(source.first, first)
             some = batch if len(counted) == len(names) else batch.take(np.array(counted))
             output.count("reports", len(counted))
-            counting.release(source, some, output, singles=True)
+            places = np.array(offsets)[counted]
+            counting.release(source, some, places, output, singles=True)
         return counted
 
     def _counted(self, state: DevicesState, batch: Reports) -> tuple[Counting, SourceState]:
@@ -319,14 +321,15 @@ class CollectDevices:
         state.source.sums.dirty()  # they follow from the parts
         found = {part.shard for part in state.touched}
         state.touched.clear()
-        return found
+        return found | state.source.latest.dirty()
 
     def shards_of(self, state: DevicesState) -> set[str]:
-        return {part.shard for part in state.parts}
+        return {part.shard for part in state.parts} | state.source.latest.names()
 
     def dump(self, state: DevicesState, shards: Iterable[str]) -> dict[str, bytes]:
         wanted = set(shards)
-        return {at.shard: part.written() for at, part in state.parts.items() if at.shard in wanted}
+        found = {at.shard: part.written() for at, part in state.parts.items() if at.shard in wanted}
+        return found | state.source.latest.dump(wanted)
 
     def watermark(self, state: DevicesState) -> int:
         return state.watermark
@@ -349,7 +352,8 @@ class CollectDevices:
                 " version; go on with that one, or give the topology a new name"
             )
         state = self._begun(meta)
-        for name, (_, payload) in shards.items():
+        state.source.latest.load(shards)
+        for name, (_, payload) in without(shards).items():
             at, part = PartOf.named(name), Part.read(payload)
             state.parts[at] = part
             sums = self._source(state, at).sums
@@ -359,7 +363,8 @@ class CollectDevices:
 
     def _begun(self, meta: Mapping[str, Any]) -> DevicesState:
         """The state without its parts."""
-        return DevicesState(SourceState.load(meta, SlotSums(1)), watermark=meta["watermark"])
+        source = SourceState.load(meta, SlotSums(1), self._counting.latest())
+        return DevicesState(source, watermark=meta["watermark"])
 
     def _source(self, state: DevicesState, part: PartOf) -> SourceState:
         """Where a part counts."""
@@ -375,12 +380,13 @@ class CollectDevices:
         if meta.get("form") != _FORM:
             found.problems.append(("shards", "the state's parts are those of another version"))
             return found
-        return look_at_parts(
+        found = look_at_parts(
             found,
-            shards,
+            without(shards),
             lambda name: partition_of(name, self.partitions) == self.partition,
             lambda part: self._closed(meta, part),
         )
+        return self._counting.latest().look(found, shards)
 
     def _closed(self, meta: Mapping[str, Any], part: PartOf) -> int | None:
         """The last slot that is closed for a part of this kind."""

@@ -5,18 +5,22 @@ asked for of single reports, and hand a slot to the merger when it closes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
 from ldp_kafka.records import KEPT, Partial, Reports, hexadecimal
 from ldp_kafka.runtime.log import Output, Record
+from ldp_kafka.runtime.stages.latest import Latest
 from ldp_kafka.runtime.stages.releases import Publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, slots_in_a_shard
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.statistics import Singles
 
 __all__ = ["COUNTS", "Counting", "SourceState"]
 
@@ -34,6 +38,8 @@ class SourceState:
     """Last slot that is closed."""
     crowd: tuple[int, ...] = ()
     """Of all reports that have counted: what statistics of single reports need of them."""
+    latest: Latest = field(default_factory=lambda: Latest(1, 1, 1))
+    """What users released last, where it is averaged."""
 
     def closes(self, through: int | None) -> bool:
         """Whether more is closed once slots are through this one; None: no slot is."""
@@ -44,11 +50,19 @@ class SourceState:
         told = {"first": self.first, "closed": self.closed, "crowd": list(self.crowd)}
         return {**told, **self.sums.meta()}
 
+    @property
+    def ahead(self) -> int:
+        """The last offset that any loaded shard has seen; -1: none is ahead of the rest."""
+        return max(self.sums.ahead, self.latest.ahead)
+
     @classmethod
-    def load(cls, meta: Mapping[str, Any], sums: SlotSums) -> SourceState:
+    def load(
+        cls, meta: Mapping[str, Any], sums: SlotSums, latest: Latest | None = None
+    ) -> SourceState:
         """What `meta` wrote."""
         sums.hear(meta)
-        return cls(sums, meta["first"], meta["closed"], tuple(meta["crowd"]))
+        made = cls(sums, meta["first"], meta["closed"], tuple(meta["crowd"]))
+        return made if latest is None else replace(made, latest=latest)
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,12 @@ class Counting:
 
     def fresh(self, sums: SlotSums) -> SourceState:
         """What is known before the first report."""
-        return SourceState(sums, crowd=self.publisher.statistics.start)
+        return SourceState(sums, crowd=self.publisher.statistics.start, latest=self.latest())
+
+    def latest(self) -> Latest:
+        """What users released last, before the first report."""
+        length = self.publisher.statistics.moving_average
+        return Latest(length, self.method.stride, self.publisher.shards)
 
     def supports(
         self, state: SourceState, batch: Reports, *, singles: bool = False
@@ -124,10 +143,17 @@ class Counting:
         return self.publisher.statistics.sums(values, batch.phase)
 
     def release(
-        self, state: SourceState, batch: Reports, output: Output, *, singles: bool = False
+        self,
+        state: SourceState,
+        batch: Reports,
+        offsets: ArrayLike,
+        output: Output,
+        *,
+        singles: bool = False,
     ) -> None:
         """What is released of single reports that have counted, beside all that have counted so
-        far: with those of the same message, or (``singles``) of the messages before.
+        far: with those of the same message, or (``singles``) of the messages before. ``offsets``:
+        of the message, or of each.
         """
         if not len(batch):
             return
@@ -135,10 +161,31 @@ class Counting:
         state.crowd = self.publisher.statistics.count(before, batch.values)
         series = [None] * len(batch) if batch.series is None else hexadecimal(batch.series)
         totals = before if singles else state.crowd
-        made = self.publisher.of_reports(batch, series, totals, singles=singles)
+        average = None
+        if state.latest.length > 1:
+            order = np.arange(len(batch)) if singles else np.argsort(batch.slots, kind="stable")
+            places = np.broadcast_to(offsets, len(batch))
+            average = partial(self._averaged, state.latest, batch, places, order)
+        made = self.publisher.of_reports(batch, series, totals, singles=singles, average=average)
         if made:
             output.count("releases", len(made))
             output.send(*made)
+
+    def _averaged(
+        self,
+        latest: Latest,
+        batch: Reports,
+        offsets: NDArray[np.int64],
+        order: NDArray[np.intp],
+        found: Singles,
+    ) -> tuple[Singles, NDArray[np.bool_]]:
+        """The moving averages of releases that come in this order, and which of them are sent."""
+        assert batch.series is not None, "reports without a pseudonym were refused"
+        values, sent = np.empty(len(batch)), np.empty(len(batch), np.bool_)
+        values[order], sent[order] = latest.averaged(
+            batch.series[order], batch.slots[order], found.values[order], offsets[order]
+        )
+        return found.around(values, self.method.domain), sent
 
     def close(self, state: SourceState, through: int, output: Output) -> None:
         """Partials through this slot, if it is not closed: one for each phase of a slot with

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.records import Release, Reports, release_key
@@ -21,6 +22,8 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["DIGITS", "Publisher", "iso", "publisher"]
 
+Average = Callable[[Singles], tuple[Singles, NDArray[np.bool_]]]
+"""Of the releases of single reports (n,) to their moving averages, and which of them are sent."""
 CYCLE = 146_097 * 86_400_000  # milliseconds of 400 years, after which the calendar repeats
 
 
@@ -37,6 +40,7 @@ class Publisher:
     above : threshold of the events that are released beside each statistic of a crowd; None: none
     categories : names of the categories, in their order; None where they have none
     twice : whether users were seen to report twice in a slot: nothing is guaranteed then
+    shards : that the state of releases per user is spread over, where they are averaged
     """
 
     topology: str
@@ -49,6 +53,7 @@ class Publisher:
     above: float | None = None
     categories: tuple[str, ...] | None = None
     twice: bool = False
+    shards: int = 1
 
     def of_slot(
         self,
@@ -72,19 +77,22 @@ class Publisher:
         totals: Sequence[int],
         *,
         singles: bool = False,
+        average: Average | None = None,
     ) -> list[Record]:
         """One release a report, keyed by the user's pseudonym where it has one; ``totals`` are
         those of all reports so far, or (``singles``, reports that come one after the other) of
-        those before the first.
+        those before the first. ``average`` makes moving averages of those that are to be averaged.
         """
-        slots = batch.slots.tolist()
-        made = [
-            list(self._of_reports(statistic, slots, found, series))
-            for statistic, found in self.statistics.of_reports(batch, totals, singles=singles)
-        ]
+        slots, made = batch.slots.tolist(), []
+        for statistic, found in self.statistics.of_reports(batch, totals, singles=singles):
+            shown, sent = found, np.ones(len(slots), np.bool_)
+            if average is not None and statistic in self.averaged:
+                shown, sent = average(found)
+            records = self._of_reports(statistic, slots, shown, series)
+            made.append([one if new else None for one, new in zip(records, sent, strict=True)])
         if singles:
             made = [list(each) for each in zip(*made, strict=True)]
-        return [record for each in made for record in each]
+        return [record for each in made for record in each if record is not None]
 
     def of_round(
         self, slot: int, found: Estimate, strategy: str, told: dict[str, Any]
@@ -118,6 +126,15 @@ class Publisher:
         return found
 
     @cached_property
+    def averaged(self) -> dict[str, dict[str, Any]]:
+        """By those statistics whose releases are moving averages, what says so in each of them."""
+        return {
+            one.name: {"postprocess": {"moving_average": one.moving_average}}
+            for one in self.statistics.statistics
+            if one.averaged and one.moving_average > 1
+        }
+
+    @cached_property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """By statistic, what each number of it can truly be."""
         return {
@@ -141,6 +158,7 @@ class Publisher:
         if found.value is None:
             return self._release(slot, statistic, None, 0)
         made = self._release(slot, statistic, _plain(found.value), found.reports)
+        made = replace(made, round=self.averaged.get(statistic))
         if found.standard_error is None:
             return replace(made, error_reason=found.reason)
         return replace(
@@ -153,7 +171,8 @@ class Publisher:
         self, statistic: str, slots: list[int], found: Singles, users: Sequence[str | None]
     ) -> Iterator[Record]:
         def common(slot: int) -> Release:
-            return self._release(slot, statistic, None, 1)
+            made = self._release(slot, statistic, None, 1)
+            return replace(made, round=self.averaged.get(statistic))
 
         written = write_user_releases(common, slots, found, users)
         for slot, user, value in zip(slots, users, written, strict=True):
@@ -225,4 +244,5 @@ def publisher(topology: Topology) -> Publisher:
         source.partitions,
         topology.output.above,
         topology.privacy.category_names,
+        shards=topology.runtime.shards,
     )

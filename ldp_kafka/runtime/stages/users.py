@@ -147,6 +147,7 @@ class Users:
     ----------
     fields : of the method's state
     ledger : those of them that say when a user was heard and what it spent
+    randomness : digests ids; None where nobody comes by an id
     blank : of the reports that may wait, see `Waiting`; None: none do, ever
     """
 
@@ -154,7 +155,7 @@ class Users:
         self,
         fields: Mapping[str, Field],
         ledger: Collection[str],
-        randomness: Keyed,
+        randomness: Keyed | None,
         shards: int,
         blank: NDArray[Any] | None = None,
     ) -> None:
@@ -168,6 +169,7 @@ class Users:
 
     def rows(self, ids: Ids) -> NDArray[np.intp]:
         """Rows (n,) of the users with these ids; new ones are given one."""
+        assert self._randomness is not None, "nobody comes by an id"
         return self.rows_of(self._randomness.digests(ids))
 
     def rows_of(self, digests: Digests) -> NDArray[np.intp]:

@@ -99,6 +99,7 @@ def test_raw_means_on_volume_are_spread_as_noise_is(volume):
     assert {row["users"] for row in rows} == {4820}
     for row in rows:
         assert row["raw"] == pytest.approx(row["noise"], rel=0.1), row
+        assert np.isnan(row["spread"]) or row["spread"] <= 1.001 * row["raw"], row
         assert (row["method"] == "ba_sw") == np.isnan(row["shrunk"])
     found = by(rows, "method")
     assert found["capp"]["raw"] < 0.07 < 0.15 < found["capp"]["shrunk"]

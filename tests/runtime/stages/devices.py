@@ -26,10 +26,13 @@ MEAN, PER_USER, BITS = (
     ONE % ("capp", "domain: [0, 100]", "mean, per_user"),
     ONE % ("lpu", "mechanism: oue, categories: 40", "frequencies"),
 )
+AVERAGED = ONE % ("sw_direct", "domain: [0, 100]", "mean, per_user")
+AVERAGED = AVERAGED.replace("per_user]", "per_user], smooth: {moving_average: 3}")
 GRR = "mechanism: grr, categories: 5"
 LBA, LPA = (ASKED % (name, GRR, "frequencies") for name in ("lba", "lpa"))
 OUE = ASKED % ("lba", "mechanism: oue, categories: 40", "frequencies")
 TEXTS = {"mean": MEAN, "per-user": PER_USER, "bits": BITS, "lba": LBA, "lpa": LPA, "oue": OUE}
+TEXTS["averaged"] = AVERAGED
 
 
 def name_of(number, at=1, partitions=2):
@@ -60,6 +63,8 @@ class Fed:
         blank = method.blank(1)
         values = np.array([index]) if blank.ndim == 1 else np.full_like(blank, index)
         single = single_of(self.topology, name_of(1000 * number + slot), slot, values)
+        if self.topology.output.moving_average > 1:
+            single = replace(single, series=np.full((1, 2), number, np.uint64))
         return write_reports(replace(single, **changes))
 
     def put(self, *values, at=None):

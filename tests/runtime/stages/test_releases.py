@@ -418,5 +418,6 @@ def test_a_publisher_takes_what_a_topology_says():
         made.guarantee.as_json(),
         made.statistics,
         3_600_000,
+        shards=made.runtime.shards,
     )
     assert [one.name for one in made.statistics.statistics] == ["mean", "per_user"]

@@ -28,6 +28,25 @@ class DrawsAgain(AllBehind):
         return state
 
 
+class AveragesAgain:
+    """Takes users of shards that are ahead for users who have released nothing since."""
+
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.source.latest._offsets[:] = -1
+        return state
+
+
+class ForgetsReleases:
+    """Writes down nothing of what users released last."""
+
+    def shards_of(self, state):
+        return super().shards_of(state) - state.source.latest.names()
+
+    def dirty(self, state):
+        return {name for name in super().dirty(state) if not name.startswith("user-")}
+
+
 class NoCovers:
     """Counts values again that a pane has folded."""
 
@@ -200,6 +219,11 @@ TWINS = [
     *(
         (twin, "answer_at_close/lba last codes")
         for twin in (KeepsNoPanes, ForgetsWhatIsAhead, ForgetsAtClose, OnePlaceTooFew)
+    ),
+    *(
+        (twin, kind)
+        for twin in (AveragesAgain, ForgetsReleases)
+        for kind in ("collect/averaged users", "devices/averaged")
     ),
     *((twin, "devices/per-user") for twin in (NoOffset, NoIds, OneWriting)),
     *((twin, "devices/lba") for twin in (OneClosing, ForgetsSecond, AnyCost)),
