@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.coverage import streams
 from ldp_kafka.evaluation.coverage.cells import Name, Row, Seen, row_of
-from ldp_kafka.methods import Method
 from ldp_kafka.methods.protocols.coordinator import APPROXIMATE
-from ldp_kafka.methods.segments import Segmented
 from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.coverage.subjects import (
@@ -29,6 +27,7 @@ from ldp_kafka.runtime.coverage.subjects import (
     WINDOW,
     Subject,
 )
+from ldp_kafka.runtime.coverage.told import told
 from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
@@ -197,8 +196,10 @@ def _numbers(
     length = log.runs[0].shape[1]
     pace = length + _gap(topology)
     scale = 1.0 if subject.shares else DOMAIN[1] - DOMAIN[0]
-    told = (_told(topology.method, values, START + at * pace) for at, values in enumerate(log.runs))
-    truths = [_truths(subject, values) for values in told]
+    truths = [
+        _truths(subject, told(topology.method, values, START + at * pace))
+        for at, values in enumerate(log.runs)
+    ]
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
     jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
@@ -229,19 +230,6 @@ def _numbers(
                     for each, less in ((value, true), (error, 0.0), (low, true), (high, true))
                 )
                 yield (slots, which), (run, slot, *numbers, reports, reason)
-
-
-def _told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
-    """What reports are of, of values (users, slots) from slot ``start`` on: with segments the means
-    of these, in their last slots, of users who have a value there.
-    """
-    if not isinstance(method, Segmented) or method.segment == 1:
-        return values
-    means = np.full(values.shape, np.nan)
-    for at in range(-(start + 1) % method.segment, values.shape[1], method.segment):
-        there = ~np.isnan(values[:, at])
-        means[there, at] = np.nanmean(values[there, max(0, at + 1 - method.segment) : at + 1], 1)
-    return means
 
 
 def _truths(subject: Subject, values: NDArray[Any]) -> NDArray[np.float64]:

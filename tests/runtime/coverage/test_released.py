@@ -192,18 +192,14 @@ def test_broken_twins_of_a_method_are_called_what_they_are(verdict, monkeypatch)
         assert row.reason == "jumps_unseen"
 
 
-def test_with_segments_the_truth_is_that_of_a_segment(monkeypatch):
-    """Each mean of users who report, slot by slot; the slot's own is another number."""
-    method = lk.method("app_s", epsilon=1.0, window=9, segment=3, domain=DOMAIN)
-    rng = np.random.default_rng(2)
-    values = np.where(rng.random((40, 11)) < 0.3, np.nan, rng.random((40, 11)))
-    found = released._told(method, values, 301)
-    for user, slot in np.ndindex(values.shape):
-        part = [values[user, at] for at in range(max(0, slot - 2), slot + 1)]
-        reports = (301 + slot) % 3 == 2 and not np.isnan(part[-1])
-        assert found[user, slot] == pytest.approx(np.nanmean(part)) if reports else True
-        assert np.isnan(found[user, slot]) != reports
-    asked = subject("app_s", "mean"), "daily season", 5000, 24, 1
+@cases(
+    "method, stream",
+    [("app_s", "daily season"), ("cgm", "jump"), ("gaussian_differential", "jump")],
+)
+def test_the_truth_is_that_of_which_reports_are(method, stream, monkeypatch):
+    """Of segments' means, and of values as they are followed: the slot's own are others."""
+    asked = subject(method, "mean"), stream, 1500, 60, 1
     assert {row.verdict for row in cells(*asked)} == {HOLDS}
-    monkeypatch.setattr(released, "_told", lambda _, values, start: values)
-    assert {row.verdict for row in cells(*asked)} == {NARROW}
+    with monkeypatch.context() as patched:
+        patched.setattr(released, "told", lambda _, values, start: values)
+        assert NARROW in {row.verdict for row in cells(*asked)}

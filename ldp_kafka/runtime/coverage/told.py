@@ -1,0 +1,56 @@
+"""What a method says that its reports are of, where that is not the values of their slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.methods import Method
+from ldp_kafka.methods.ball import Ball
+from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.gaussian_stream import GaussianStream
+from ldp_kafka.methods.segments import Segmented
+
+__all__ = ["told"]
+
+
+def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
+    """The values (users, slots, ...) from slot ``start`` on that reports are of, NaN where a user
+    has none: with segments the means of these, in their last slots; where a stream is followed from
+    report to report by ``differential_bound`` at most, the values that are clipped so.
+    """
+    if isinstance(method, Segmented) and method.segment > 1:
+        return _means(values, start, method.segment)
+    if isinstance(method, GaussianStream) and method.chain.bound is not None:
+        length = (
+            method.diameter if isinstance(method, Ball) else method.domain[1] - method.domain[0]
+        )
+        return _followed(values, method.chain.bound / FIXED * length)
+    return values
+
+
+def _means(values: NDArray[Any], start: int, segment: int) -> NDArray[np.float64]:
+    """Of users who have a value in a segment's last slot."""
+    means = np.full(values.shape, np.nan)
+    for at in range(-(start + 1) % segment, values.shape[1], segment):
+        there = ~np.isnan(values[:, at])
+        means[there, at] = np.nanmean(values[there, max(0, at + 1 - segment) : at + 1], 1)
+    return means
+
+
+def _followed(values: NDArray[Any], bound: float) -> NDArray[np.float64]:
+    """From a user's first value on no further than this from one to the next; of vectors in length,
+    towards the value.
+    """
+    streams = values.reshape(*values.shape[:2], -1)
+    followed = np.empty(streams.shape)
+    last = np.full(streams[:, 0].shape, np.nan)
+    for at in range(streams.shape[1]):
+        move = np.where(np.isnan(last), 0.0, streams[:, at] - last)
+        far = np.linalg.norm(move, axis=1, keepdims=True)
+        share = np.divide(bound, far, out=np.ones_like(far), where=far > bound)
+        followed[:, at] = np.where(np.isnan(last), streams[:, at], last + share * move)
+        last = np.where(np.isnan(followed[:, at]), last, followed[:, at])
+    return followed.reshape(values.shape)
