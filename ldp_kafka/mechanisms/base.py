@@ -197,7 +197,7 @@ class Estimate(NamedTuple):
         )
 
     def first(self, count: int) -> Estimate:
-        """Of frequencies, those of so many categories, the first ones."""
+        """The frequencies of the first ``count`` categories."""
         limits, variance, chance = self.limits, self.variance, self.chance_above
         return self._replace(
             value=self.value[:count],

@@ -1,6 +1,5 @@
-"""The mean of a crowd whose reports have more noise or less, as nobody is told: its error, and,
-where values are followed from report to report at some speed at most, whether the crowd seems to be
-further on.
+"""The mean of a crowd whose reports have different noise, and do not say how much: its error; and
+whether the crowd has moved faster than its clipped values can.
 """
 
 from __future__ import annotations

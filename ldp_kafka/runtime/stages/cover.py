@@ -7,7 +7,7 @@ user's value of the slot, and the reports of the slot come without it as well.
 
 A user is known from the first slot on that closes with a value of it: ``last`` says so from then
 on. After a crash it says so of a shard where that shard is, and no other is stepped: so the same
-users report in the same slots, whoever folds, and each once.
+users report in the same slots, whichever worker folds, and each once.
 """
 
 from __future__ import annotations
