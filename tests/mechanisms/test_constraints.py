@@ -413,6 +413,7 @@ CONSTRAINTS: dict[Any, Any] = {
     ("segment_mean", "noise"): Choice(("sum",), optional=True),
     "smooth": Switch(),
     "truncation": Switch(),
+    "cover": Flag(),
     "filtered": Flag(),
     **{(name, "truncation"): Off() for name in ("adapub", "dpi", "truncate")},
     "contribution": Number(0, nextafter(1, inf), (0.5,), (0.001, 1.0), optional=True),
