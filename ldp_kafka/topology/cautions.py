@@ -85,7 +85,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         yield (
             f"cover: any topology on {topology.raw_topic} without it shows which slots have events;"
             " a user who leaves goes on reporting; the slots that an outage has passed over are"
-            " reported together behind it"
+            " reported one after the other behind it"
         )
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"

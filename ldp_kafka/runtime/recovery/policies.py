@@ -23,24 +23,35 @@ class ClockTicks:
     Parameters
     ----------
     slot_ms : length of a slot
+    most : slots that one tick may pass over; None: any number. A partition that nothing was folded
+        of is then told nothing but the time 0, which begins its fold: how far it was shows then
     """
 
-    def __init__(self, slot_ms: int) -> None:
-        self._slot_ms = slot_ms
+    def __init__(self, slot_ms: int, most: int | None = None) -> None:
+        self._slot_ms, self._most = slot_ms, most
         self._told: dict[int, int] = {}
+        self._begun: dict[int, int] = {}
 
-    def due(self, marks: Mapping[int, int], now_ms: int) -> tuple[int, list[int]]:
-        """The time of the tick that is due, and the partitions to which it is news, noted as told.
+    def due(self, marks: Mapping[int, int | None], now_ms: int) -> dict[int, int]:
+        """By partition the time of the tick that is due, noted as told.
 
         Parameters
         ----------
-        marks : of each partition that is folded, the greatest time of a tick in it
+        marks : of each partition the greatest time of a tick in it, -1: there was none; None:
+            nothing was folded of it yet
         now_ms : by the clock
         """
-        time = now_ms // self._slot_ms * self._slot_ms
-        behind = [n for n, mark in sorted(marks.items()) if max(mark, self._told.get(n, -1)) < time]
-        self._told |= dict.fromkeys(behind, time)
-        return time, behind
+        slot, most, due = self._slot_ms, self._most, dict[int, int]()
+        time = now_ms // slot * slot
+        for number, mark in sorted(marks.items()):
+            last = max(-1 if mark is None else mark, self._told.get(number, -1))
+            if mark is None and most is not None:
+                if self._begun.get(number) != time:
+                    self._begun[number], due[number] = time, 0
+            elif last < time:
+                through = time if most is None or last <= 0 else (last // slot + most) * slot
+                self._told[number] = due[number] = min(time, through)
+        return due
 
 
 class Ticks:

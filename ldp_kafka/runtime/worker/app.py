@@ -54,6 +54,7 @@ from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
 
+PASSED = 64  # slots that a tick passes over where all users report in each: of one message
 FOLD = 0.05  # seconds that a fold may take: nothing else goes on in the worker meanwhile
 
 
@@ -122,6 +123,8 @@ class Worker:
             self.producers.send,
             idle_ms=topology.input.idle_ms,
             clock_ms=topology.input.slot_ms if topology.input.clock else None,
+            # with `cover` all users report in each slot that a tick closes
+            clock_most=PASSED if topology.method.cover else None,
             recovering=lambda: self.app.tables.stands is Assignment.RECOVERING,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
             health=self.health,

@@ -64,6 +64,7 @@ class Watch:
         *,
         idle_ms: int | None,
         clock_ms: int | None = None,
+        clock_most: int | None = None,
         recovering: Callable[[], bool] = lambda: False,
         idle_after: float = IDLE,
         health: Health | None = None,
@@ -83,7 +84,7 @@ class Watch:
             if agent.spec.ticks and idle_ms is not None
         }
         self.clocks = {
-            agent.spec.name: ClockTicks(clock_ms)
+            agent.spec.name: ClockTicks(clock_ms, clock_most)
             for agent in agents
             if agent.spec.ticks and clock_ms is not None
         }
@@ -228,11 +229,11 @@ class Watch:
         mine = [number for topic, number in assigned if topic == agent.spec.topic]
         epochs = {number: agent.epochs.get(number) for number in mine}
         marks = {
-            number: -1 if epoch is None else epoch.stage.watermark(epoch.state)
+            number: None if epoch is None else epoch.stage.watermark(epoch.state)
             for number, epoch in epochs.items()
         }
-        time_ms, due = self.clocks[agent.spec.name].due(marks, int(time.time() * 1000))
-        for number in due:
+        due = self.clocks[agent.spec.name].due(marks, int(time.time() * 1000))
+        for number, time_ms in due.items():
             self.send([Record(agent.spec.topic, number, None, encode_json(Tick(time_ms)))])
 
     async def _ask(self, about: str, question: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ import json
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
@@ -17,6 +18,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.policies import ClockTicks
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.watch import Watch
@@ -186,6 +188,23 @@ def test_where_ticks_alone_close_slots_each_partition_gets_one_a_slot(monkeypatc
         sent.clear()
     watch.tick_by_clock(agent, {("t.raw", 2)})
     assert sent == []
+
+
+def test_with_cover_a_tick_passes_over_few_slots():
+    """Behind an outage too, whose length a partition shows once its fold has begun."""
+    clock, slot = ClockTicks(60_000, 16), 60_000
+    begun = T // slot * slot
+    assert clock.due({0: None, 1: -1}, T) == {0: 0, 1: begun}
+    assert clock.due({0: None, 1: begun}, T + 1000) == {}
+    assert clock.due({0: None, 1: begun}, T + slot) == {0: 0, 1: begun + slot}
+    mark, told = begun - 40 * slot + 7, []
+    while due := clock.due({0: mark, 1: begun + slot}, T + slot):
+        told.append(due.pop(0))
+        assert not due
+        mark = told[-1]
+    assert np.diff([begun - 40 * slot, *told]).tolist() == [16 * slot, 16 * slot, 9 * slot]
+    assert clock.due({0: None, 1: None}, T + slot) == {1: 0}  # given out anew
+    assert ClockTicks(slot, 16).due({0: 0}, T) == {0: begun}  # nothing but the beginning was told
 
 
 def test_a_worker_of_a_curator_has_the_clock_where_it_may_write():
