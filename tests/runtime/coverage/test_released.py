@@ -15,6 +15,7 @@ from ldp_kafka.runtime import local
 from ldp_kafka.runtime.coverage import released
 from ldp_kafka.runtime.coverage.released import cells, published
 from ldp_kafka.runtime.coverage.subjects import DOMAIN, FURTHER, SLOTS, SUBJECTS
+from ldp_kafka.runtime.coverage.told import told
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
@@ -74,6 +75,7 @@ def test_it_is_what_a_topology_publishes(method, statistic, seen):
     seen.clear()
     cells(one, "random walk", 40, runs=1, seed=3)
     topology, values = one.topology, made(one, "random walk", 40, 3)
+    meant = told(topology.method, values, released.START)
     source = from_arrays(topology, values, 1000 * released.START)
     source = replace(source, users=[f"u0-{user}" for user in range(40)])
     log = as_log(topology, messages(topology, source, 2048))
@@ -96,7 +98,7 @@ def test_it_is_what_a_topology_publishes(method, statistic, seen):
             value, error, low, high = (
                 each[at] if isinstance(each, list) else each for each in columns
             )
-            true, scale = truth(one, values[:, slot])[at], 1 if one.shares else 20
+            true, scale = truth(one, meant[:, slot])[at], 1 if one.shares else 20
             theirs[slot, of] = tuple(
                 each / scale for each in (error, low - true, high - true, value - true)
             )
