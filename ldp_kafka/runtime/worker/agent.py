@@ -119,6 +119,8 @@ class Agent:
         self.host, self.spec, self.stage, self.changelog = host, spec, stage, changelog
         self.epochs: dict[int, Epoch[Any]] = {}
         self._timers: dict[int, asyncio.Handle] = {}
+        self._saves: dict[int, asyncio.Task[None]] = {}
+        """The snapshots that runs of messages asked for last."""
         self._over = False
         """Whether its last snapshots are being written: nothing is begun any more."""
         app = host.app
@@ -182,10 +184,20 @@ class Agent:
             epoch.take_run(messages[start:end], event if end == len(messages) else PART)
             start = end
             if epoch.due:
-                await epoch.save()
+                await self._save(epoch)
         if epoch.waiting and partition not in self._timers:
             soon = asyncio.get_running_loop().call_soon
             self._timers[partition] = soon(self._fold_waiting, partition)
+
+    async def _save(self, epoch: Epoch[Any]) -> None:
+        """Begin to write a snapshot, which brokers may take long for, once the one before it is
+        written. The partition is folded on meanwhile.
+        """
+        if (before := self._saves.get(epoch.partition)) is not None:
+            await before
+        if not epoch.ended:
+            self._saves[epoch.partition] = asyncio.create_task(self._or_end(epoch.save()))
+            await asyncio.sleep(0)  # what is folded next is not in this one
 
     async def _open(self) -> None:
         """Until brokers are there, and take what is folded."""

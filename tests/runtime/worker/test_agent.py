@@ -20,6 +20,7 @@ from ldp_kafka.runtime.kafka.broker_health import BrokerHealth, UnansweredError
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
+from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import make_perturb
@@ -320,14 +321,15 @@ def batch_event(first, count):
 
 def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
     """It is folded in pieces, between which others go on: a snapshot among them has a part of it,
-    and acknowledges nothing of it.
+    and acknowledges nothing of it. The pieces behind it do not wait until it is written.
     """
     made, acknowledged, kept, folds = agent((None, 0, 99, False)), [], [], []
+    there = asyncio.Event()
 
     async def put(record) -> None:
+        await there.wait()
         if "/meta/" in json.loads(record.key):
-            kept.append(made.epochs[0].offset)
-        await asyncio.sleep(0)
+            kept.append(unpack(record.value)[0])
 
     async def script():
         host = made.host
@@ -342,15 +344,20 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
         now = epoch.clock()
         epoch.clock = lambda: now  # a snapshot takes no time: one is due when so much is folded
         await made.take(batch_event(0, 10))
-        assert (epoch.next_offset, folds, kept, acknowledged) == (10, [2, 5, 8], [5], [])
-        await made.take(batch_event(10, 2))
-        assert (folds, kept, acknowledged) == ([2, 5, 8, 11], [5, 11], [(9, 11), (11, 11)])
-        await made.take(batch_event(8, 6))  # delivered again, and two new ones
+        assert (epoch.next_offset, folds, kept) == (10, [2, 5, 8], [])
+        second = asyncio.create_task(made.take(batch_event(10, 3)))
+        await asyncio.sleep(0.01)
+        assert (folds, second.done(), kept) == ([2, 5, 8, 9, 12], False, [])  # another one is due
+        there.set()
+        await second
+        await made._saves[0]
+        assert (kept, acknowledged) == ([5, 12], [(9, 12), (12, 12)])
+        await made.take(batch_event(8, 7))  # delivered again, and two new ones
         await epoch.save()
-        assert (kept, acknowledged[2:]) == ([5, 11, 13], [(13, 13)])
-        await made.take(batch_event(16, 2))  # two are missing
+        assert (kept, acknowledged[2:]) == ([5, 12, 14], [(14, 14)])
+        await made.take(batch_event(17, 2))  # two are missing
         await epoch.save()
-        assert (epoch.next_offset, len(acknowledged)) == (14, 3)
+        assert (epoch.next_offset, len(acknowledged)) == (15, 3)
 
     asyncio.run(script())
 
