@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
-from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.runtime.log import Message
 
-__all__ = ["Run", "size_of"]
+__all__ = ["Run"]
 
-_VALUE = itemgetter(2)  # of a message
 _message: Callable[[Any], Message] = partial(tuple.__new__, Message)  # its own is Python
 
 
@@ -24,7 +22,7 @@ class Run(Sequence[Message]):
     together, and a `Message` each for who takes them one by one.
     """
 
-    __slots__ = ("offsets", "timestamps", "values")
+    __slots__ = ("_size", "offsets", "timestamps", "values")
 
     def __init__(
         self,
@@ -33,6 +31,14 @@ class Run(Sequence[Message]):
         values: Sequence[bytes | None],
     ) -> None:
         self.offsets, self.timestamps, self.values = offsets, timestamps, values
+        self._size: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        if self._size is None:  # several ask, and to sum them up takes as long as to read a field
+            self._size = sum(map(len, filter(None, self.values)))
+        return self._size
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Run:
@@ -66,6 +72,8 @@ class Run(Sequence[Message]):
     def __getitem__(self, at: slice) -> Run: ...
     def __getitem__(self, at: int | slice) -> Message | Run:
         if isinstance(at, slice):
+            if at.indices(len(self)) == (0, len(self), 1):
+                return self
             return Run(self.offsets[at], self.timestamps[at], self.values[at])
         return Message(self.offsets.item(at), self.timestamps.item(at), self.values[at])
 
@@ -75,9 +83,3 @@ class Run(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"Run({len(self)} messages)"  # never a value
-
-
-def size_of(messages: Sequence[Message]) -> int:
-    """Bytes of all values."""
-    values = messages.values if isinstance(messages, Run) else map(_VALUE, messages)
-    return sum(map(len, filter(None, values)))

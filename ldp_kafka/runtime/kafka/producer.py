@@ -23,7 +23,7 @@ HELD = 10_000  # records that are held back at most, before whoever gives more i
 # What goes together, at most: what one request holds. Its bytes are those of librdkafka's default,
 # with what it writes beside each record; its records are so few that it does not begin to send
 # (after linger.ms) before all are there.
-ROWS, BYTES, BESIDE = 2_000, 800_000, 100
+ROWS, BYTES, BESIDE = 2_000, 950_000, 100
 LARGEST = 1_000_000  # bytes of a request: `message.max.bytes` of librdkafka, where nobody sets it
 # records of one partition under way, with which librdkafka makes no further request of it
 MANY = 5

@@ -34,7 +34,7 @@ from ldp_kafka.runtime.recovery.packing import pack
 from ldp_kafka.runtime.recovery.rules import bindings_of
 from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
 from ldp_kafka.runtime.recovery.start import Start
-from ldp_kafka.runtime.runs import Run, size_of
+from ldp_kafka.runtime.runs import Run
 
 __all__ = ["PART", "Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
@@ -229,7 +229,7 @@ class Epoch(Generic[S]):
         self.waiting += len(run)
         if handle is not PART:
             self.handles.append(handle)
-        self._waiting_bytes += size_of(run)
+        self._waiting_bytes += Run.of(run).size
         if self.waiting >= self.run or self._waiting_bytes >= self.limits.run_bytes:
             self.fold()
 

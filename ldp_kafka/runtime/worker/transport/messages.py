@@ -17,15 +17,16 @@ from faust.types.tuples import Message as FaustMessage
 from numpy.typing import NDArray
 
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.runs import Run, size_of
+from ldp_kafka.runtime.runs import Run
 
 __all__ = ["MOST", "Batch", "batches", "by_partition"]
 
 MOST = 4096  # messages of a batch, at most
-MOST_BYTES = 2**20  # bytes of a batch, about and at most
+# bytes of a batch, about and at most: its reports, somewhat more, are one request of a producer
+MOST_BYTES = 3 * 2**18
 
 # unbound: looking a method up in each message takes three times as long as calling it
-_PARTITION, _TOPIC, _OFFSET = kafka.Message.partition, kafka.Message.topic, kafka.Message.offset
+_PARTITION, _OFFSET = kafka.Message.partition, kafka.Message.offset
 _STAMP, _VALUE = kafka.Message.timestamp, kafka.Message.value
 
 
@@ -53,10 +54,11 @@ class Batch(FaustMessage):  # type: ignore[misc]
         return run
 
 
-def by_partition(found: Sequence[kafka.Message]) -> dict[TP, list[kafka.Message]]:
-    """Messages without errors by their partition, in their order."""
-    topics = set(map(_TOPIC, found))
-    one = topics.pop() if len(topics) == 1 else None  # the usual case: no tuple for each message
+def by_partition(
+    found: Sequence[kafka.Message], topics: Sequence[str]
+) -> dict[TP, list[kafka.Message]]:
+    """Messages of these topics, without errors, by their partition, in their order."""
+    one = topics[0] if len(topics) == 1 else None  # the usual case: no message is asked
     made: dict[TP, list[kafka.Message]] = {}
     for at, some in groupby(found, _place if one is None else _PARTITION):
         made.setdefault(TP(*at) if one is None else TP(one, at), []).extend(some)
@@ -75,12 +77,11 @@ def batches(
     # a time of 0 is none
     stamps = np.array([stamp or -1 for _, stamp in map(_STAMP, messages)], np.int64)
     run = Run(_offsets(messages), stamps, values)
-    size = size_of(run)
-    return [Batch(partition, each, generation, taken) for each in _cut(run, size)], size
+    return [Batch(partition, each, generation, taken) for each in _cut(run)], run.size
 
 
-def _cut(run: Run, size: int) -> Iterator[Run]:
-    if size <= MOST_BYTES and len(run) <= MOST:
+def _cut(run: Run) -> Iterator[Run]:
+    if run.size <= MOST_BYTES and len(run) <= MOST:
         yield run
         return
     sizes = list(accumulate([len(value or b"") for value in run.values]))

@@ -221,7 +221,7 @@ class Poller:
     def _hand_over(self, found: Sequence[kafka.Message], generation: int) -> None:
         come: list[Batch] = []
         size = 1
-        for partition, messages in by_partition(found).items():
+        for partition, messages in by_partition(found, self._topics).items():
             taken = partial(self._taken, partition, generation)
             mine, bytes_ = batches(partition, messages, generation, taken)
             come += mine
