@@ -19,7 +19,8 @@ from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord, TableRow
 
 __all__ = ["OrderedProducer"]
 
-HELD = 10_000  # records that are held back at most, before whoever gives more is to wait
+# records that are held back at most, and their bytes, before whoever gives more is to wait
+HELD, HELD_BYTES = 10_000, 2**25
 # What goes together, at most: what one request holds. Its bytes are those of librdkafka's default,
 # with what it writes beside each record; its records are so few that it does not begin to send
 # (after linger.ms) before all are there.
@@ -43,7 +44,7 @@ class _Line:
     failures : by error code, the first record that was not delivered
     """
 
-    __slots__ = ("_failures", "arrived", "cut", "end", "given", "heard", "held", "produced")
+    __slots__ = ("_failures", "arrived", "cut", "end", "given", "heard", "held", "produced", "size")
 
     def __init__(self, failures: Failures) -> None:
         self._failures = failures
@@ -52,11 +53,18 @@ class _Line:
         """When something was last confirmed."""
         self.held: deque[TableRow] = deque()
         """Given, and not produced yet."""
+        self.size = 0
+        """Bytes of their values."""
         self.end: int | None = None
         """The offset behind a late record that has arrived."""
         self.cut = False
         """Whether records are under way of which none will say that they have arrived: there was no
         room for the one that would."""
+
+    def hold(self, rows: Sequence[TableRow]) -> None:
+        """Hold these back, behind all that is."""
+        self.held.extend(rows)
+        self.size += _size(rows)
 
     def delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
         """The last record of a lot has arrived, and so have all ``number`` up to it: a partition's
@@ -146,8 +154,7 @@ class OrderedProducer:
             line.given += number
             rows = list(chain.from_iterable(each.rows() for each in lot))
             go = 0 if line.held else _together(rows, self._share(line, len(rows)))
-            line.held.extend(self._produce(to, line, rows[:go]))
-            line.held.extend(islice(rows, go, None))
+            line.hold([*self._produce(to, line, rows[:go]), *islice(rows, go, None)])
         self.poll()
 
     def _begin(self, to: tuple[str, int]) -> _Line:
@@ -164,7 +171,9 @@ class OrderedProducer:
         would only be known to have arrived where nothing else is, see `_share`.
         """
         lines = self._lines.values()
-        return sum(len(line.held) for line in lines) < HELD and not any(each.cut for each in lines)
+        few = sum(len(line.held) for line in lines) < HELD
+        small = sum(line.size for line in lines) < HELD_BYTES
+        return few and small and not any(each.cut for each in lines)
 
     def _share(self, line: _Line, wait: int) -> int:
         """How many of those that wait may go. One alone where the partition's broker may not know
@@ -294,7 +303,9 @@ class OrderedProducer:
         for to, line in self._lines.items():
             if line.held and (go := _together(line.held, self._share(line, len(line.held)))):
                 rows = [line.held.popleft() for _ in range(go)]
-                line.held.extendleft(reversed(self._produce(to, line, rows)))
+                left = self._produce(to, line, rows)
+                line.held.extendleft(reversed(left))
+                line.size += _size(left) - _size(rows)
         self._polled = time.monotonic()
 
     def _serve(self, seconds: float) -> None:
@@ -344,6 +355,11 @@ def _advice(reason: str) -> str:
     """What to do about it, where that is known: the reason of a failure is text alone."""
     small = "size too large" in reason.lower()
     return "; its max.message.bytes is too small: the next start says for what" * small
+
+
+def _size(rows: Iterable[TableRow]) -> int:
+    """Bytes of their values."""
+    return sum(len(value) for _, value, *_ in rows if value is not None)
 
 
 def _together(rows: Collection[TableRow], most: int) -> int:

@@ -246,8 +246,10 @@ def test_what_found_no_room_goes_on_beside_others_that_never_rest(box):
     assert values(producer.under_way) == [102, 10, 11]
 
 
-def test_whoever_gives_more_than_has_arrived_is_to_wait(box, monkeypatch):
-    monkeypatch.setattr(outbox, "HELD", 4)
+@pytest.mark.parametrize("bound", ["HELD", "HELD_BYTES"])
+def test_whoever_gives_more_than_has_arrived_is_to_wait(box, monkeypatch, bound):
+    """Records are of a byte here."""
+    monkeypatch.setattr(outbox, bound, 4)
     made, producer, _ = box
     made.send(records(range(4)))
     assert made.room  # three are held back behind the first
