@@ -346,7 +346,13 @@ def _delays(topology: Topology, drift: float | None) -> DelayChoice | None:
 
 def _spending(topology: Topology) -> str | None:
     """What is spent on what, in words, where reports do not all cost alike, or there are none."""
-    if topology.guarantee.subject == "stream":
+    said = topology.guarantee
+    if said.subject == "stream" and said.delta:
+        return (
+            f"epsilon {at_most(said.epsilon)} and delta {at_most(said.delta)} for all values of any"
+            f" {said.window} consecutive slots of a stream together"
+        )
+    if said.subject == "stream":
         return f"epsilon {at_most(topology.method.price)} for the value of each slot of a stream"
     return asking.spending(topology)
 

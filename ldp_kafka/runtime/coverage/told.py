@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.ball import Ball
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.delay import StreamMethod
 from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.segments import Segmented
 
@@ -19,8 +20,11 @@ __all__ = ["told"]
 def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
     """The values (users, slots, ...) from slot ``start`` on that reports are of, NaN where a user
     has none: with segments the means of these, in their last slots; where a stream is followed from
-    report to report by ``differential_bound`` at most, the values that are clipped so.
+    report to report by ``differential_bound`` at most, the values that are clipped so; of a
+    curator's streams, the sums or means that it releases.
     """
+    if isinstance(method, StreamMethod):
+        return method.aggregated(values)
     if isinstance(method, Segmented) and method.segment > 1:
         return _means(values, start, method.segment)
     if isinstance(method, GaussianStream) and method.chain.bound is not None:
