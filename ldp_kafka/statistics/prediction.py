@@ -155,7 +155,7 @@ class AggregatePrediction(Prediction):
     def sentence(self) -> str:
         found, others = (self._steps(course) for course in (self.course, self.alone))
         return (
-            f"{self.statistic}: {self.told}, has standard error {found}; with noise on each value"
+            f"{self.statistic}: {self.told} has standard error {found}; with noise on each value"
             f" by itself (bands: 1) {others}"
         )
 

@@ -348,9 +348,10 @@ def _spending(topology: Topology) -> str | None:
     """What is spent on what, in words, where reports do not all cost alike, or there are none."""
     said = topology.guarantee
     if said.subject == "stream" and said.delta:
+        slots = f"all values of any {said.window} consecutive slots"
         return (
-            f"epsilon {at_most(said.epsilon)} and delta {at_most(said.delta)} for all values of any"
-            f" {said.window} consecutive slots of a stream together"
+            f"epsilon {at_most(said.epsilon)} and delta {at_most(said.delta)} for"
+            f" {slots if said.window > 1 else 'the value of each slot'} of a stream"
         )
     if said.subject == "stream":
         return f"epsilon {at_most(topology.method.price)} for the value of each slot of a stream"

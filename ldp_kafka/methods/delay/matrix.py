@@ -97,6 +97,7 @@ class Matrix(StreamMethod):
     """
 
     name = "matrix"
+    default_mechanism = "gaussian"
     parameters: ClassVar[dict[str, str]] = {
         "delta": "probability that the loss exceeds epsilon, in (0, 1)",
         "moving_mean": "release the mean of a stream's last so many values; default: their sum",
@@ -179,8 +180,9 @@ class Matrix(StreamMethod):
     @property
     def told(self) -> str:
         """What a release is, in words."""
-        last = self.moving_mean
-        return "the sum of a stream's values" if last is None else f"the mean of its last {last}"
+        if self.moving_mean is None:
+            return "the sum of a stream's values"
+        return f"the mean of a stream's last {self.moving_mean} values"
 
     def course(self, reports: int) -> tuple[tuple[int, float], ...]:
         """How the standard error of a release goes on: (n, after n values of the stream)."""
@@ -284,18 +286,6 @@ class Matrix(StreamMethod):
         noise = self.adder.variance / (UNIT * FIXED) ** 2
         slope = 0.0 if self.moving_mean is not None else (UNIT / sum(root(self.bands))) ** 2
         return np.cumsum(column**2) * noise, slope * noise
-
-    def aggregated(self, streams: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sums or means that releases of streams (n, T) are estimates of."""
-        out = np.full(np.shape(streams), np.nan)
-        for stream, released in zip(streams, out, strict=True):
-            there = ~np.isnan(stream)
-            sums = np.cumsum(stream[there])
-            if (last := self.moving_mean) is not None:
-                sums[last:] -= sums[:-last].copy()
-                sums /= np.minimum(np.arange(len(sums)) + 1, last)
-            released[there] = sums
-        return out
 
     def tables(self) -> list[int]:
         return [self.reach, self.bands, *self.adder.tables()]

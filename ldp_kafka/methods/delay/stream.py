@@ -119,10 +119,6 @@ class StreamMethod(WindowReports):
         """The first slot that a call may begin with to have this one."""
         return slot
 
-    def aggregated(self, streams: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What releases of streams (n, T) are estimates of, where a slot without a value is NaN."""
-        return streams
-
     def waiting(self, state: State, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of these streams have values that are not released: each has to be stepped at the
         slot after its last one, with a value or without.

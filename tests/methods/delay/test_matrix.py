@@ -13,6 +13,7 @@ import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay.matrix import root
 from ldp_kafka.randomness import keyed, seeded
+from ldp_kafka.runtime.coverage.told import told as told_of
 from tests.cases import cases
 from tests.keys import KEY
 from tests.methods.matrices import MATRIX_CHECKS, Sums
@@ -81,7 +82,7 @@ def test_errors_are_those_of_the_noise(given):
     """
     method = made(epsilon=4.0, contribution=0.001, **given)
     streams = np.full((20_000, 60), 0.5)
-    told, true = method.trace(streams, seeded(1)), method.aggregated(streams).T
+    told, true = method.trace(streams, seeded(1)), told_of(method, streams, 0).T
     inside = (told.low > 0) & (told.high < true * 2)
     at = inside.all(axis=1)
     assert at[5:].all()
@@ -98,7 +99,7 @@ def test_a_slot_without_a_value_is_none_of_the_values():
     for given, want in (({}, [0, 0.2, 0.5, 1.0]), ({"moving_mean": 2}, [0, 0.1, 0.25, 0.4])):
         method = made(**given)
         gaps = np.where(there, streams, np.nan)
-        assert method.aggregated(gaps)[0, there] == pytest.approx(want)
+        assert told_of(method, gaps, 0)[0, there] == pytest.approx(want)
         released = method.release(streams, seeded(1), present=there[None])[0]
         assert (np.isnan(released) == ~there).all()
 
