@@ -330,14 +330,6 @@ class DelayMethod(StreamMethod):
         batch = slot - slot % self.delay if self.limit is not None else slot
         return min(batch, self.drawn_from(slot))
 
-    def drawn_from(self, slot: int) -> int:
-        """The first of the slots whose values one draw can be for together with this slot's, and
-        which a call that does not know the others would draw for under the same context: that of
-        its segment or block. The slot itself where each draw is named after a slot that is its
-        call's own.
-        """
-        return slot
-
     def _stepped(
         self, window: Rows, values: NDArray[np.int64], present: NDArray[np.bool_] | None
     ) -> Closed:

@@ -117,6 +117,14 @@ class StreamMethod(WindowReports):
 
     def opens(self, slot: int) -> int:
         """The first slot that a call may begin with to have this one."""
+        return self.drawn_from(slot)
+
+    def drawn_from(self, slot: int) -> int:
+        """The first of the slots whose values one draw can be for together with this slot's, and
+        which a call that does not know the others would draw for under the same context: that of
+        its segment or block. The slot itself where each draw is named after a slot that is its
+        call's own.
+        """
         return slot
 
     def waiting(self, state: State, rows: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -56,7 +56,7 @@ _OWN = {
     "gaussian_differential_vector": _BALL,
     "gaussian_direct": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
     "gaussian_direct_vector": _BALL,
-    "matrix": f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delta: 1.0e-5, bands: 8",
+    "matrix": f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delta: 1.0e-5, contribution: 2",
     "sample_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: app, block: 4",
     "topl": f"{_W_EVENT}, {_NUMBERS}, first: 4",
 }
