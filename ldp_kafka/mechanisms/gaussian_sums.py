@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class GaussianSums(Coupled):
 
     Raises
     ------
-    ConfigurationError : epsilon or delta is too small
+    ConfigurationError : epsilon or delta is too small, or reach too large
 
     Notes
     -----
@@ -62,11 +62,13 @@ class GaussianSums(Coupled):
 
     def __init__(self, epsilon: float, delta: float, reach: float, dimension: int) -> None:
         self._given(epsilon, delta, dimension)
-        if not 1 <= reach < 2.0**62:
-            raise ConfigurationError("reach must be at least 1, and below 2**62")
+        if not 1 <= reach < inf:
+            raise ConfigurationError("reach must be at least 1, and finite")
         wanted = self._default_cells()
         self.reach = ceil(reach)
         self._shift = max(-(-self.reach // wanted) - 1, 0).bit_length()
+        if not self._shift < 62:
+            raise ConfigurationError("reach is too large: sums would be less than one step")
         self.unit = 1 << self._shift
         self.cells = -(-self.reach // self.unit)
         self._parts, self._noise = self._calibrated(self.cells)
@@ -92,7 +94,7 @@ class GaussianSums(Coupled):
         words = np.ascontiguousarray(randomness.words(len(sums), WORDS, first=first))
         word, other = words.view(np.uint64).T
         # up with the chance of what lies above the step
-        index = sums + (other & np.uint64(self.unit - 1)).astype(np.int64)
+        index: NDArray[np.int64] = sums + (other & np.uint64(self.unit - 1)).astype(np.int64)
         index >>= self._shift
         index += self._noise.table.draw(np.ascontiguousarray(word))
         return index

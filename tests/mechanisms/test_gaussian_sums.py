@@ -74,7 +74,7 @@ def test_its_spread_is_what_it_states(epsilon, reach):
     assert abs(np.mean(drawn) - 3 * 2**50 // 7) < 6 * (noise.variance / 2**17) ** 0.5
 
 
-@cases("wrong", [{"reach": 0}, {"reach": 2.0**62}, {"delta": 0.0}, {"epsilon": 0.0}])
+@cases("wrong", [{"reach": 0}, {"reach": 2.0**80}, {"delta": 0.0}, {"epsilon": 0.0}])
 def test_what_does_not_fit_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         GaussianSums(**{"epsilon": 1.0, "delta": 1e-5, "reach": 8.0, "dimension": 1} | wrong)

@@ -236,7 +236,7 @@ class Matrix(StreamMethod):
     def _noisy(self, window: Rows, sums: NDArray[np.int64], some: Some) -> NDArray[np.float64]:
         """Rows of R x with their noise, in lengths of the domain: all that is drawn."""
         noisy = self.adder.perturb(sums, window.at_random(some, VALUE, sums))
-        return noisy * (self.adder.unit / (UNIT * FIXED))
+        return np.multiply(noisy, self.adder.unit / (UNIT * FIXED))
 
     def _released(
         self, total: NDArray[np.float64], count: NDArray[np.int64]
