@@ -469,6 +469,19 @@ def method(
 ) -> methods.PopulationUniform: ...
 @overload
 def method(
+    name: Literal["matrix"],
+    *,
+    epsilon: float,
+    delta: float,
+    domain: tuple[float, float],
+    moving_mean: int | None = None,
+    bands: int | None = None,
+    contribution: float | None = None,
+    window: int = 1,
+    calibration: Literal["sound", "published"] = "sound",
+) -> methods.Matrix: ...
+@overload
+def method(
     name: Literal["naive"],
     *,
     epsilon: float,

@@ -11,6 +11,7 @@ import ldp_kafka as lk
 __all__ = [
     "DELAY_METHODS",
     "HALVES",
+    "MATRICES",
     "MECHANISMS",
     "METHODS",
     "MORE_MECHANISMS",
@@ -64,6 +65,7 @@ METHODS = {
     "gaussian_direct": LIFE | DELTA,
     "gaussian_direct_vector": BALL,
     "lpu": {"window": 3, "categories": 3},
+    "matrix": {"window": 3, **UNIT, **DELTA},
     "sample_split": {"window": 3, **UNIT, "dimension": 2},
 }
 """The same; what is not named here has one window of numbers, or one delay."""
@@ -283,6 +285,17 @@ DELAY_METHODS = {
     ],
 }
 """Name -> what to build it with beside epsilon 1 on [0, 1], and what to enumerate."""
+
+
+MATRICES = [
+    {**DELTA, "bands": 4},
+    {**DELTA, "bands": 3, "window": 2, "domain": (-3.0, 7.0)},
+    {**DELTA, "bands": 2, "moving_mean": 3},
+    {**DELTA, "bands": 1, "moving_mean": 1, "contribution": 0.5},
+    {**DELTA, "bands": 5, "window": 3, "moving_mean": 2, "epsilon": 4.0},
+    {**DELTA, "moving_mean": 24},
+]
+"""What `matrix` is built with beside epsilon 1 on [0, 1]."""
 
 
 def method(kind, mechanism, **settings):

@@ -97,7 +97,10 @@ def heard(method, values):
 
 
 def test_no_two_methods_share_a_word():
-    """Of all that are built, each with two budgets: one key, the same users, the same slots."""
+    """Of all that are built, each with two budgets: one key, the same users, the same slots. Those
+    that shared draws would share hundreds; words of 32 bits meet by chance, but not three times in
+    one of 3,000 pairs of a thousand words (1e-8).
+    """
     rng, words = np.random.default_rng(3), {}
     for name, parameters in SPECIMENS.items():
         for epsilon in (2.0, 4.0):
@@ -108,7 +111,7 @@ def test_no_two_methods_share_a_word():
             words[name, epsilon] = heard(method, values)
             assert words[name, epsilon], name
     for one, other in itertools.combinations(words, 2):
-        assert words[one].isdisjoint(words[other]), (one, other)
+        assert len(words[one] & words[other]) < 3, (one, other)
 
 
 def test_no_two_mechanisms_share_a_word():

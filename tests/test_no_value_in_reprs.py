@@ -88,8 +88,9 @@ PUBLIC = {
             response_curve.ResponseCurve response_curve._Shape
         methods.delay: choice.DelayChoice choice.Simulated
         methods.protocols: prediction.Crowd prediction.Expected
-        statistics: prediction.EvenPrediction prediction.Prediction prediction.ProtocolPrediction
-            prediction.ShrunkPrediction prediction.SinglePrediction prediction.StreamPrediction
+        statistics: prediction.AggregatePrediction prediction.EvenPrediction prediction.Prediction
+            prediction.ProtocolPrediction prediction.ShrunkPrediction prediction.SinglePrediction
+            prediction.StreamPrediction
     """,
     RELEASED: """
         mechanisms: base.Estimate intervals.NoiseMoments reconstruction.Distribution

@@ -20,6 +20,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BadRecord
+from ldp_kafka.methods import StreamMethod
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.segments import choose_segments
 from ldp_kafka.records import Event, Events, Ids, Report, Tick
@@ -66,7 +67,7 @@ STAGES = {
 DATA = {"streams", "users", "value", "values"}
 # what was made of reports, and public numbers
 MADE = "answers points released report reports scores step support"
-NUMBER = "bins cost frequencies frequency iterations levels n phase population slots turn"
+NUMBER = "bins cost count frequencies frequency iterations levels n phase population slots turn"
 PUBLIC = dict.fromkeys([*MADE.split(), *NUMBER.split(), "smooth", "start", "tolerance"])
 
 
@@ -121,7 +122,7 @@ def methods(_):
         good = good_for(method)
         digests = good["randomness"].digests(["a", "b"])
         bound = method.bound(good["values"])
-        if isinstance(method, lk.DelayMethod):  # a window of two streams
+        if isinstance(method, StreamMethod):  # a window of two streams
             bound = np.tile(bound, (method.windows.hop, 1))
         rows = {"streams": good["values"][None], "values": bound, "rows": np.arange(2)}
         place = {"slot": 3, "users": ["a"], "first_slot": 0, "present": None}

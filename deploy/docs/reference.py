@@ -16,6 +16,7 @@ from ldp_kafka import metrics
 from ldp_kafka.cli import cli
 from ldp_kafka.errors import Dropped, Reason
 from ldp_kafka.evaluation.coverage.streams import STREAMS
+from ldp_kafka.methods.delay import StreamMethod
 from ldp_kafka.methods.segments import Segmented
 from ldp_kafka.methods.split import Split
 from ldp_kafka.methods.timed import Timed
@@ -38,6 +39,7 @@ QUESTIONS: dict[str, tuple[tuple[str, type], ...]] = {
         ("When was a value taken?", Timed),
         ("A user's whole stream", UserLevel),
         ("Windows that may be late", lk.DelayMethod),
+        ("Sums and means of a stream, at a curator", StreamMethod),
         ("Vectors", Split),
         ("One report for a segment", Segmented),
         ("Every slot of a window", lk.SlotMethod),

@@ -33,7 +33,7 @@ from ldp_kafka.mechanisms.gaussian import (
 from ldp_kafka.mechanisms.intervals import estimate_of
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["GaussianVector"]
+__all__ = ["Coupled", "GaussianVector"]
 
 # of the diameter: more than the rounding errors of the projection to the ball and of the grid of
 # 2**-31, for up to 2**20 coordinates
@@ -43,7 +43,80 @@ SLACK = 2.0**-20
 ROUGH = 2**12
 
 
-class GaussianVector(AdditiveNoise):
+class Coupled:
+    """Normal noise for numbers that are rounded to a grid, of which several change together: what
+    it is calibrated to, and its certificate. The proof is `GaussianVector`'s.
+    """
+
+    epsilon: float
+    delta: float
+    dimension: int
+    """How many change together, at most."""
+    cells: int
+    """Of the grid, in the L2 distance that they move by at most."""
+    _parts: int
+    _noise: Noise
+
+    def _given(self, epsilon: float, delta: float, dimension: int) -> None:
+        """Take in what it is calibrated to."""
+        self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
+        self.dimension = dimension
+        self._spent, self._rare = min(self.epsilon, CAP), self.delta * 2.0**-10
+
+    def _calibrated(self, cells: int) -> tuple[int, Noise]:
+        """The noise that leaves what its own rounding costs."""
+        parts, cost = 0, Fraction(0)
+        while cost < Fraction(self.delta):
+            left = float(Fraction(self.delta) - cost) * (1 - 2.0**-50)
+            parts = max(
+                ceil(analytic_sigma(self._spent, left) * self._sensitivity(cells) * PARTS), parts
+            )
+            noise = normal_noise(parts, cells)
+            before, cost = cost, self._rounding(noise)
+            if cost <= before:
+                return parts, noise
+        raise ConfigurationError(
+            "delta is too small for words of 64 bits at this epsilon and dimension: at least about"
+            " dimension e^epsilon / 2**50"
+        )
+
+    def _sensitivity(self, cells: int) -> float:
+        """The distance of two grid vectors, in cells: more than it with probability ``_rare`` at
+        most.
+        """
+        root = sqrt(self.dimension)
+        often = sqrt(
+            cells**2 + self.dimension / 4 + (2 * cells + root) * sqrt(-log(self._rare) / 2)
+        )
+        return min(cells + root, often) * (1 + SLACK)
+
+    def _default_cells(self) -> int:
+        unit = analytic_sigma(self._spent, self.delta)
+        cells = 1 << min(max(round(log2(256 / unit)), 1), 12)
+        while self._sensitivity(cells) > cells * (1 + 2**-6):
+            most = ROUGH if self._sensitivity(cells) <= cells * (1 + 2**-3) else 4 * ROUGH
+            if unit * self._sensitivity(2 * cells) > most:
+                break
+            cells *= 2
+        return cells
+
+    def _rounding(self, noise: Noise) -> Fraction:
+        """What the rounding to the grid and that of the weights may cost of delta."""
+        return (
+            Fraction(self._rare)
+            + (2 + exp_below(self._spent)) * self.dimension * 2 * noise.reach / WORD
+        )
+
+    def certificate(self) -> Certificate:
+        """A bound on delta: the continuous mechanism's at the sensitivity of the grid, and what
+        rounding the weights may add.
+        """
+        limit = exp_below(self._spent)
+        smooth = analytic_delta(self._spent, self._parts / PARTS / self._sensitivity(self.cells))
+        return Certificate.of(limit, self._spent, Fraction(smooth) + self._rounding(self._noise))
+
+
+class GaussianVector(Coupled, AdditiveNoise):
     """Add normal noise to each coordinate of a vector, calibrated to (epsilon, delta) in the ball's
     diameter.
 
@@ -96,63 +169,14 @@ class GaussianVector(AdditiveNoise):
         *,
         cells: int | None = None,
     ) -> None:
-        self.epsilon, self.delta, self.dimension = (
-            check_epsilon(epsilon),
-            check_delta(delta),
-            _check_dimension(dimension),
-        )
+        self._given(epsilon, delta, _check_dimension(dimension))
         radius = _check_diameter(diameter) / 2
         self.diameter, self.domain = 2 * radius, (-radius, radius)
-        self._spent, self._rare = min(self.epsilon, CAP), self.delta * 2.0**-10
         cells = check_cells(cells, self._default_cells())
         if not cells >= 2:
             raise ConfigurationError("cells must be at least 2")
         self._parts, noise = self._calibrated(cells)
         self._build(cells, noise, middle=cells // 2)
-
-    def _calibrated(self, cells: int) -> tuple[int, Noise]:
-        """The noise that leaves what its own rounding costs."""
-        parts, cost = 0, Fraction(0)
-        while cost < Fraction(self.delta):
-            left = float(Fraction(self.delta) - cost) * (1 - 2.0**-50)
-            parts = max(
-                ceil(analytic_sigma(self._spent, left) * self._sensitivity(cells) * PARTS), parts
-            )
-            noise = normal_noise(parts, cells)
-            before, cost = cost, self._rounding(noise)
-            if cost <= before:
-                return parts, noise
-        raise ConfigurationError(
-            "delta is too small for words of 64 bits at this epsilon and dimension: at least about"
-            " dimension e^epsilon / 2**50"
-        )
-
-    def _sensitivity(self, cells: int) -> float:
-        """The distance of two grid vectors, in cells: more than it with probability ``_rare`` at
-        most.
-        """
-        root = sqrt(self.dimension)
-        often = sqrt(
-            cells**2 + self.dimension / 4 + (2 * cells + root) * sqrt(-log(self._rare) / 2)
-        )
-        return min(cells + root, often) * (1 + SLACK)
-
-    def _default_cells(self) -> int:
-        unit = analytic_sigma(self._spent, self.delta)
-        cells = 1 << min(max(round(log2(256 / unit)), 1), 12)
-        while self._sensitivity(cells) > cells * (1 + 2**-6):
-            most = ROUGH if self._sensitivity(cells) <= cells * (1 + 2**-3) else 4 * ROUGH
-            if unit * self._sensitivity(2 * cells) > most:
-                break
-            cells *= 2
-        return cells
-
-    def _rounding(self, noise: Noise) -> Fraction:
-        """What the rounding to the grid and that of the weights may cost of delta."""
-        return (
-            Fraction(self._rare)
-            + (2 + exp_below(self._spent)) * self.dimension * 2 * noise.reach / WORD
-        )
 
     @property
     def sigma(self) -> float:
@@ -188,14 +212,6 @@ class GaussianVector(AdditiveNoise):
         length = np.sqrt(np.einsum("nd,nd->n", shape, shape))[:, None]
         shorter = shape * (self.domain[1] / length.clip(min=1.0))
         return np.where(peak > self.domain[1] / length.clip(min=1.0), shorter, values)
-
-    def certificate(self) -> Certificate:
-        """A bound on delta: the continuous mechanism's at the sensitivity of the grid, and what
-        rounding the weights may add.
-        """
-        limit = exp_below(self._spent)
-        smooth = analytic_delta(self._spent, self._parts / PARTS / self._sensitivity(self.cells))
-        return Certificate.of(limit, self._spent, Fraction(smooth) + self._rounding(self._noise))
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, sums of indices (dimension), sums of their squares (dimension))."""

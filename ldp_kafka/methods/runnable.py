@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods import METHODS, DelayMethod, Method
+from ldp_kafka.methods import METHODS, Method, StreamMethod
 from ldp_kafka.methods.made import parameters_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Decider, Protocol, Responder
 from ldp_kafka.methods.protocols.oracle import ORACLES
@@ -81,7 +81,7 @@ def runnable(name: str, kind: str) -> Runnable | None:
             method.own_noise,
             method.ball,
             method.parameters,
-            issubclass(method, DelayMethod),
+            issubclass(method, StreamMethod),
             method,
         )
     if protocol is None or kind not in VALUES:

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.delay import Matrix, StreamMethod
 from ldp_kafka.methods.delay.walks import walks
 from ldp_kafka.randomness import seeded
 from ldp_kafka.statistics.base import Statistic
-from ldp_kafka.statistics.prediction import Prediction, StreamPrediction
+from ldp_kafka.statistics.prediction import AggregatePrediction, Prediction, StreamPrediction
 
 __all__ = ["DRIFT", "PerStream"]
 
@@ -38,9 +38,12 @@ class PerStream(Statistic):
     def predict(self, users: int) -> Prediction:
         """The root mean square error of a release, and of the midpoint, of streams that begin
         anywhere in the domain and move by `DRIFT` a slot: simulated, of public parameters alone.
+        Of sums and means the standard errors, which need no stream.
         """
         del users
         lo, hi = self.method.domain
+        if isinstance(self.method, Matrix):
+            return self._of_values(self.method)
         error, constant = self._errors
         return StreamPrediction(
             self.name,
@@ -51,9 +54,23 @@ class PerStream(Statistic):
             drift=DRIFT * (hi - lo),
         )
 
+    def _of_values(self, made: Matrix) -> AggregatePrediction:
+        lo, hi = made.domain
+        course = made.course(1)
+        values, error = course[-1]
+        return AggregatePrediction(
+            self.name,
+            error,
+            (hi - lo) / 2 * (1 if made.moving_mean else values),
+            1,
+            course=course,
+            told=made.told,
+            alone=tuple((n, made.alone.variance(n) ** 0.5) for n, _ in course),
+        )
+
     @property
-    def _made(self) -> DelayMethod:
-        assert isinstance(self.method, DelayMethod)
+    def _made(self) -> StreamMethod:
+        assert isinstance(self.method, StreamMethod)
         return self.method
 
     @cached_property

@@ -13,6 +13,7 @@ from ldp_kafka.methods import Method
 from ldp_kafka.methods.unstated import UNSTATED
 
 __all__ = [
+    "AggregatePrediction",
     "EvenPrediction",
     "Prediction",
     "ProtocolPrediction",
@@ -137,6 +138,37 @@ class StreamPrediction(Prediction):
             f"{self.statistic}: nothing beats a constant here: one release is off by"
             f" {self.error:.3g} (root mean square), the domain's midpoint by {self.constant:.3g}; a"
             " larger epsilon, a contribution, or a longer delay would help"
+        )
+
+
+@dataclass(frozen=True)
+class AggregatePrediction(Prediction):
+    """Of one release of several values of a stream by a curator: standard errors, whatever the
+    values are; ``error`` is that of the last of ``course``.
+    """
+
+    told: str = ""
+    """What a release is, in words."""
+    alone: tuple[tuple[int, float], ...] = ()
+    """``course`` where noise is on each value by itself."""
+
+    def sentence(self) -> str:
+        found, others = (self._steps(course) for course in (self.course, self.alone))
+        return (
+            f"{self.statistic}: {self.told} has standard error {found}; with noise on each value"
+            f" by itself (bands: 1) {others}"
+        )
+
+    def _steps(self, course: tuple[tuple[int, float], ...]) -> str:
+        if not course[1:]:
+            return f"{course[0][1]:.4g}"
+        return ", ".join(f"{error:.4g} after {values:,} values" for values, error in course)
+
+    def advice(self) -> str:
+        return (
+            f"{self.statistic}: {self.guess}, off by at most {self.constant:.3g}, beats a release,"
+            f" off by {self.error:.3g}; a larger epsilon, a shorter window, a contribution, or more"
+            " values in a release would help"
         )
 
 

@@ -14,7 +14,7 @@ from ldp_kafka.accounting import micro
 from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, contributions, judge
 from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods import DelayMethod
+from ldp_kafka.methods import StreamMethod
 from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.durations import parse_duration
 from ldp_kafka.topology.loader import loads, text_of
@@ -48,7 +48,7 @@ class Admitted(NamedTuple):
             known = stamps is None or stamps.bounded(source.max_ahead_ms)
             last = self.until_ms + 2 * source.max_ahead_ms if known else inf
         steps = 1
-        if isinstance(method, DelayMethod):
+        if isinstance(method, StreamMethod):
             steps = contributions(method.domain, method.contribution)
         return Spender(self.topology.name, self.topology.guarantee, source.slot_ms, last, steps)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.delay import DelayMethod, StreamMethod
 from ldp_kafka.methods.grid import Grid, grid_of
 from ldp_kafka.methods.protocols import PROTOCOLS, Responder
 from ldp_kafka.methods.runnable import protocol_of
@@ -152,7 +152,7 @@ class Topology(Checked):
                     " name without it"
                 ),
             )
-        if isinstance(self.method, DelayMethod) and self.input.source != "topic":
+        if isinstance(self.method, StreamMethod) and self.input.source != "topic":
             yield "input.source", f"must be topic for {self.method.name}, which releases windows"
         if self.curated and self.input.partitions > 1 and self.input.partitioning != "murmur2":
             yield (
@@ -439,17 +439,17 @@ class Topology(Checked):
     def holds_slots(self) -> bool:
         """Whether values are held until their slot closes, and are taken together then."""
         at_once = self.input.per_slot == AT_ONCE and not self.method.cover
-        return isinstance(self.method, DelayMethod) or not at_once
+        return isinstance(self.method, StreamMethod) or not at_once
 
     @property
-    def windowed(self) -> DelayMethod:
+    def windowed(self) -> StreamMethod:
         """What releases windows.
 
         Raises
         ------
         ConfigurationError : the topology's method does not
         """
-        if not isinstance(self.method, DelayMethod):
+        if not isinstance(self.method, StreamMethod):
             raise ConfigurationError(f"{self.name} has no windows: {self.method.name} has none")
         return self.method
 
@@ -470,7 +470,7 @@ class Topology(Checked):
     @property
     def setting(self) -> str:
         """How windows lie: ``batch`` or ``sliding``; empty where the method has none."""
-        return self.windowed.setting if isinstance(self.method, DelayMethod) else ""
+        return self.method.setting if isinstance(self.method, DelayMethod) else ""
 
     @cached_property
     def method(self) -> Method:

@@ -346,7 +346,14 @@ def _delays(topology: Topology, drift: float | None) -> DelayChoice | None:
 
 def _spending(topology: Topology) -> str | None:
     """What is spent on what, in words, where reports do not all cost alike, or there are none."""
-    if topology.guarantee.subject == "stream":
+    said = topology.guarantee
+    if said.subject == "stream" and said.delta:
+        slots = f"all values of any {said.window} consecutive slots"
+        return (
+            f"epsilon {at_most(said.epsilon)} and delta {at_most(said.delta)} for"
+            f" {slots if said.window > 1 else 'the value of each slot'} of a stream"
+        )
+    if said.subject == "stream":
         return f"epsilon {at_most(topology.method.price)} for the value of each slot of a stream"
     return asking.spending(topology)
 

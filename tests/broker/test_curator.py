@@ -40,11 +40,13 @@ runtime:
   {{snapshot_messages: 60, snapshot_seconds: 0.5, shards: 4, session_timeout: {session}}}
 """
 STREAMS, DELAY = 40, 4
+ROOT = "delta: 1.0e-5, bands: 6"
 CASES = [
     ("segment_mean", "batch", "first"),
     ("discontin_group", "sliding", "mean"),
     ("pegasus_delay", "sliding", "first"),
     ("contin_group", "batch", "sum"),
+    ("matrix", "", "sum"),
 ]
 IDLE = "idle: 1s"
 
@@ -52,12 +54,13 @@ IDLE = "idle: 1s"
 def flow_of(
     kafka, tmp_path, prefix, method, setting, per_slot="first", partitions=4, more="", text=TEXT
 ):
+    windows = f"delay: {DELAY}, setting: {setting}"
     return Flow(
         kafka,
         tmp_path,
         prefix,
         method=method,
-        shape=f"delay: {DELAY}, setting: {setting}, domain: [0.0, 1000.0]",
+        shape=f"{windows if setting else ROOT}, domain: [0.0, 1000.0]",
         statistics="per_stream",
         partitions=partitions,
         text=text,

@@ -25,6 +25,7 @@ from tests import test_key_uses
 from tests.contract import test_delay, test_hashing, test_mechanisms, test_methods
 from tests.keys import KEY
 from tests.methods import test_gaussian_and_cgm
+from tests.specimens import MATRICES
 
 FILE = Path(__file__).with_name("frozen_noise.json")
 USERS, SLOTS, FIRST = 24, 12, 60  # a slot in which all windows begin
@@ -127,6 +128,7 @@ def methods() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from ((name, {**test_delay.UNIT, **shape}) for shape, _ in shapes)
     for name, shape in test_key_uses.SPECIMENS.items():
         yield from ((name, {"epsilon": epsilon, **shape}) for epsilon in (2.0, 4.0))
+    yield from (("matrix", {**test_delay.UNIT, **shape}) for shape in MATRICES)
 
 
 def protocols() -> Iterator[tuple[str, dict[str, Any]]]:

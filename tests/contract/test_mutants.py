@@ -10,12 +10,13 @@ import ldp_kafka as lk
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.checks import CheckFailure, check_mechanism, check_method
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
-from ldp_kafka.methods import DelayMethod
+from ldp_kafka.methods import DelayMethod, Matrix
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.chain import Chain
 from ldp_kafka.methods.user_level import UserLevel
 from tests import specimens
 from tests.cases import cases
+from tests.methods import matrices
 from tests.methods.lifelong import LIFE_CHECKS, SHARED
 from tests.mutants import Twin
 from tests.mutants.finding import CONTRACTS, found, twins
@@ -38,6 +39,11 @@ def test_broken_delay_method_is_found(twin):
     found(twin)
 
 
+@pytest.mark.parametrize("twin", twins(Matrix), ids=str)
+def test_broken_matrix_is_found(twin):
+    found(twin)
+
+
 @pytest.mark.parametrize("twin", twins(UserLevel), ids=str)
 def test_broken_method_for_a_life_is_found(twin):
     found(twin)
@@ -54,9 +60,12 @@ def test_broken_ledger_is_found(twin):
 
 
 def test_every_check_kills():
-    """No check is there for show; but for those of a life that `METHOD_CHECKS` has too."""
+    """No check is there for show; but for those of a life or matrix that `METHOD_CHECKS` has
+    too.
+    """
+    elsewhere = {UserLevel: set(SHARED), Matrix: set(matrices.SHARED)}
     for kind, (checks, _) in CONTRACTS.items():
-        beside = set(SHARED) if kind is UserLevel else set()
+        beside = elsewhere.get(kind, set())
         assert {twin.check for twin in twins(kind)} - beside == checks.keys() - beside, kind
 
 

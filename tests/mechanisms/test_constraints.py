@@ -360,6 +360,7 @@ CONSTRAINTS: dict[Any, Any] = {
         (name, "epsilon"): Number(0, inf, (0.5, 1.0), (12.0,))
         for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct", *BALLS)
     },
+    ("matrix", "epsilon"): Number(0, inf, (0.5, 1.0), (12.0,)),
     ("fast", "epsilon"): Number(0, inf, (0.5, 1.0), (20.0, 1e4)),
     "scout": Maker((lk.MECHANISMS["square_wave"],)),
     # of methods by window
@@ -425,6 +426,8 @@ CONSTRAINTS: dict[Any, Any] = {
     },
     ("segment_mean", "segment"): Whole(1, 3, (2,), optional=True),  # of the typical delay
     "buckets": Whole(1, 2**16, (4,), optional=True, tried=(1, 1000)),
+    "bands": Whole(1, 1024, (8,), optional=True),
+    "moving_mean": Whole(1, 1024, (6,), optional=True),
     ("cgm", "domain"): Interval(((1.0, 2.0), (-40.0, 7280.0)), 2.0**480),
 }
 """Name of a parameter, or (mechanism, parameter) or (kind of method, parameter) -> its constraint.

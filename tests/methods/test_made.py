@@ -13,13 +13,14 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import exp_below
+from ldp_kafka.methods import StreamMethod
 from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.specimens import METHODS
 
 NUMBERS = {"window": 2, "domain": (0.0, 1.0)}
 SPECIMENS = {
-    name: own for name, own in METHODS.items() if not issubclass(lk.METHODS[name], lk.DelayMethod)
+    name: own for name, own in METHODS.items() if not issubclass(lk.METHODS[name], StreamMethod)
 }
 """Of every method that draws through a mechanism."""
 EPSILON = 1.0

@@ -21,7 +21,7 @@ from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
 from ldp_kafka.checks.method.trial import MethodTrial
 from ldp_kafka.checks.methods import fit
 from ldp_kafka.checks.trial import SAMPLES
-from ldp_kafka.methods import DelayMethod
+from ldp_kafka.methods import DelayMethod, Matrix
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.user_level import UserLevel
 from tests import mutants, specimens
@@ -29,6 +29,7 @@ from tests.accounting.orders import LEDGER_CHECKS
 from tests.contract.approximate import APPROXIMATE, VECTORS
 from tests.depth import LONG
 from tests.methods.lifelong import LIFE_CHECKS, Life
+from tests.methods.matrices import MATRIX_CHECKS, Sums
 
 __all__ = ["CONTRACTS", "found", "twins"]
 
@@ -72,6 +73,12 @@ def delay_trials(kind, **settings):
     return [DelayTrial(lambda: kind(**given), alphabet=(0.0, 0.5, 1.0), length=4)]
 
 
+def matrix_trials(kind, **settings):
+    """Of running sums."""
+    given = {"epsilon": 1.0, "delta": 1e-5, "bands": 3, **specimens.UNIT, **settings}
+    return [Sums(lambda **others: kind(**given | others))]
+
+
 def life_trials(kind, mechanism="gaussian", **settings):
     """Of twelve reports."""
     normal = {"epsilon": 1.0, "delta": 1e-5} if mechanism == "gaussian" else {}
@@ -93,6 +100,7 @@ CONTRACTS = {
     Client: Contract(CLIENT_CHECKS, client_trials),
     Ledger: Contract(LEDGER_CHECKS, ledger_trials),
     UserLevel: Contract(LIFE_CHECKS, life_trials),
+    Matrix: Contract(MATRIX_CHECKS, matrix_trials),
     DelayMethod: Contract(fit(DelayTrial), delay_trials),
     Method: Contract(fit(MethodTrial), method_trials),
     object: Contract({**MECHANISM_CHECKS, **APPROXIMATE, **VECTORS}, mechanism_trials),

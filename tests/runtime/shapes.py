@@ -27,7 +27,7 @@ from ldp_kafka.topology import Topology, loads
 from tests import rounds
 from tests.fold import cases, phases
 from tests.runtime.stages.devices import TEXTS, script
-from tests.runtime.stages.pane_cases import numbered, wild_streams, with_ticks
+from tests.runtime.stages.pane_cases import ROOT, numbered, wild_streams, with_ticks
 from tests.runtime.test_methods import OWN, STREAMS, shape_of, streams_of
 from tests.runtime.written import START, hashed, of_devices, untidy, written
 
@@ -139,6 +139,12 @@ SHAPES: dict[str, Row] = {
         f"[mean, per_user], {AVERAGED}",
     ),
     "user_means/capp_s": ("lateness: 1", f"method: capp_s, {NUMBERS}", "[user_means], bins: 4"),
+    "curate/matrix": ("lateness: 1", f"{SEEN}: matrix, {NUMBERS}, {ROOT}", STREAM),
+    "curate/matrix means": (
+        f"{SLOW}, per_slot: sum, {KNOWN}, {BEGIN}closing: events",
+        f"trust: curator, method: matrix, domain: [0, 90], {ROOT}, moving_mean: 3",
+        STREAM,
+    ),
     "curate/many": ("partitions: 3, closing: events", f"{SEEN}: dpi, {NUMBERS}, {SLIDING}", STREAM),
     **{
         f"curate/known {how} {closing}": (
@@ -485,6 +491,17 @@ KINDS: dict[str, Folded] = {
         for kind, (more, methods) in CURATORS.items()
         for method, every in methods.items()
         for how in every.split()
+    },
+    **{
+        f"curate/matrix {own}": first(
+            (
+                f"{MINUTES}, closing: events, per_slot: mean",
+                f"{SEEN}: matrix, epsilon: 2.0, domain: [0, 10], {ROOT}{own}",
+                STREAM,
+            ),
+            streams,
+        )
+        for own in ("", ", moving_mean: 3")
     },
     **{
         f"ticked/{setting} {which}": first(

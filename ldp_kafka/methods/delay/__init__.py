@@ -13,10 +13,12 @@ from ldp_kafka.methods.delay.comp_order import CompOrder
 from ldp_kafka.methods.delay.contin import ContinGroup
 from ldp_kafka.methods.delay.discontin import DiscontinGroup
 from ldp_kafka.methods.delay.dpi import Dpi
+from ldp_kafka.methods.delay.matrix import Matrix
 from ldp_kafka.methods.delay.naive import Naive
 from ldp_kafka.methods.delay.names import DelayName
 from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
 from ldp_kafka.methods.delay.segments import SegmentMean
+from ldp_kafka.methods.delay.stream import StreamMethod
 from ldp_kafka.methods.delay.truncate import Truncate
 from ldp_kafka.methods.delay.windows import Setting
 
@@ -30,11 +32,13 @@ __all__ = [
     "DelayName",
     "DiscontinGroup",
     "Dpi",
+    "Matrix",
     "Naive",
     "Pegasus",
     "PegasusDelay",
     "SegmentMean",
     "Setting",
+    "StreamMethod",
     "Truncate",
     "choose_delay",
 ]

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
-from math import ceil
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State, micro
-from ldp_kafka.accounting.words import at_most
+from ldp_kafka.accounting import MICRO, Field, Guarantee, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Z, as_array, check_epsilon, check_number, strangers
+from ldp_kafka.mechanisms.base import Z, check_epsilon
 from ldp_kafka.mechanisms.sum_noise import SumNoise
-from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.delay.closed import Closed
-from ldp_kafka.methods.delay.reports import ChargedOnce, WindowReports
 from ldp_kafka.methods.delay.rows import ALL, Rows, Some
 from ldp_kafka.methods.delay.season import Season, season_of
 from ldp_kafka.methods.delay.smoother import Piece, Smoother
+from ldp_kafka.methods.delay.stream import OWN, SMOOTH, StreamMethod
 from ldp_kafka.methods.delay.truncation import SHARE, Truncation, truncation_of
 from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
-from ldp_kafka.methods.step import SENT, SILENT, Step
-from ldp_kafka.methods.streams import Streams
 from ldp_kafka.methods.unstated import UNKNOWN_THRESHOLD
-from ldp_kafka.methods.values import FIXED, Numbers
-from ldp_kafka.randomness import Randomness, use_of
+from ldp_kafka.methods.values import FIXED
 
 __all__ = ["COMPARE", "ONCE", "OWN", "VALUE", "DelayMethod"]
 
 # phases of a slot's draws: the noise of its value or of the sum that is named after it, what else
 # is drawn once a slot, and comparisons
 VALUE, ONCE, COMPARE = 0, 1, 2
-OWN = ("adder", "alone", "threshold", "test", "vector", "flip", "choice")
-"""The attributes of a method that are what it draws with, or None."""
-SMOOTH, MEDIAN = "smooth", "median"
-"""The parameter that no draw depends on, and one of its values: the paper's MedianSmoother."""
+MEDIAN = "median"
+"""A value of ``smooth``: the paper's MedianSmoother."""
 
 
-class DelayMethod(WindowReports):
+class DelayMethod(StreamMethod):
     """A method that releases every slot of a stream once, when the slot's window closes.
 
     Parameters
@@ -99,11 +91,7 @@ class DelayMethod(WindowReports):
     release is, too: it is for a curator, who releases what a step at the edge reports.
     """
 
-    level: ClassVar[str] = "event"
-    """That of one slot; the guarantee over a ``window`` of more is ``w-event``."""
     statistics = ("per_stream", "per_user")
-    default_mechanism = "laplace"
-    own_noise: ClassVar[bool] = True
     noises: ClassVar[tuple[str, ...]] = ("sum", "point")
     """Where it can draw, its default first."""
     smooths: ClassVar[bool] = False
@@ -165,25 +153,22 @@ class DelayMethod(WindowReports):
             season, smooth = season_of(smooth), True
         if smooth is not None and not isinstance(smooth, bool | np.bool):
             raise TypeError("smooth must be true or false, median, or {season: slots}")
-        if calibration not in ("sound", "published"):
-            raise ConfigurationError("calibration must be 'sound' or 'published'")
-        self.setting, self.calibration = setting, calibration
+        self.setting = setting
         self.noise = self.noises[0] if noise is None else noise
         smooths = self.smooths and not truncation
         self.smooth: bool | dict[str, int] = smooths if smooth is None else bool(smooth)
         self.season = None
         if season:
             self.smooth, self.season = {"season": season}, Season(season)
-        self.values = Numbers(self.name, domain, None)
-        self.contribution = self._contribution(contribution)
-        self.windows = setting_of(setting, self.delay)
-        self.window = check_slots(window, "window")
-        self.spend = micro(self.epsilon) // self.window
-        if not 0 < self.spend < 2**31:
-            raise ConfigurationError(
-                "epsilon must be at least 1e-6 and less than 2147 nats for each slot of the window"
-            )
-        self.ledger = ChargedOnce(self.spend)
+        super().__init__(
+            epsilon=self.epsilon,
+            domain=domain,
+            windows=setting_of(setting, self.delay),
+            contribution=contribution,
+            window=window,
+            calibration=calibration,
+        )
+        self._charge(micro(self.epsilon) // self.window)
         self.smoother = Smoother()
         self.parts: tuple[float, float] = (0.0, self.epsilon)
         """What shapes the releases and what values get, nats: the parts of a window."""
@@ -248,21 +233,6 @@ class DelayMethod(WindowReports):
     def unstated(self) -> str | None:
         return self.reason if self.truncation is None else UNKNOWN_THRESHOLD
 
-    def _contribution(self, given: float | None) -> float | None:
-        """Take it in; ``reach`` is how far a changed value moves, in units of 2**-32 of the
-        domain.
-        """
-        lo, hi = self.domain
-        self.reach = FIXED
-        if given is None:
-            return None
-        number = check_number(given, "contribution")
-        if not 0 < number <= hi - lo:
-            raise ConfigurationError("contribution must lie above 0, within the domain's length")
-        # two values that far apart can be rounded apart by one unit more
-        self.reach = min(ceil(number / (hi - lo) * FIXED) + 1, FIXED)
-        return number
-
     def prepare(self) -> None:
         """Make what it draws with."""
         raise NotImplementedError
@@ -326,24 +296,10 @@ class DelayMethod(WindowReports):
             "stream",
         )
 
-    @property
-    def _within(self) -> str:
-        """Whose change is hidden, in words."""
-        slot = "a slot" if self.window == 1 else "each slot"
-        if self.contribution is None:
-            return f"{slot}'s whole value, not one person's part of it"
-        most = at_most(self.contribution)
-        return f"what one person adds to {slot}'s value, at most {most} as the source promises"
-
     @cached_property
     def fields(self) -> dict[str, Field]:
-        """The arrays of its state: the last slot that was stepped, the latest that there is
-        something to release of, and the method's own.
-        """
         return {
-            "last": Field("i8", initial=NEVER),
-            "latest": Field("i8", initial=NEVER),
-            **self.kept(),
+            **super().fields,
             **(self.smoother.fields if self.smooth else {}),
             **({} if self.season is None else self.season.fields),
             **({} if self.limit is None else self.limit.fields),
@@ -374,54 +330,14 @@ class DelayMethod(WindowReports):
         batch = slot - slot % self.delay if self.limit is not None else slot
         return min(batch, self.drawn_from(slot))
 
-    def drawn_from(self, slot: int) -> int:
-        """The first of the slots whose values one draw can be for together with this slot's, and
-        which a call that does not know the others would draw for under the same context: that of
-        its segment or block. The slot itself where each draw is named after a slot that is its
-        call's own.
-        """
-        return slot
-
-    def waiting(self, state: State, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of these streams have values that are not released: each has to be stepped at the
-        slot after its last one, with a value or without.
-        """
-        last, latest = (state.columns[name][rows] for name in ("last", "latest"))
-        return np.asarray((latest != NEVER) & (latest + self.windows.behind > last))
-
-    @property
-    def hop(self) -> int:
-        return self.windows.hop
-
-    def step(self, state: State, batch: Batch) -> Step:
-        """What `close` releases, as reports: (n, hop) a stream."""
-        closed = self.close(state, batch)
-        known = ~np.isnan(closed.values.T)
-        slots = np.where(known, closed.first + np.arange(self.hop), NEVER)
-        answers = self.index(np.where(known, closed.values.T, self.domain[0])) * self.scale
-        return Step(answers, np.where(known.any(axis=1), SENT, SILENT).astype(np.uint8), slots)
-
-    def close(self, state: State, batch: Batch) -> Closed:
-        """Take ``windows.hop`` slots of distinct streams, from the batch's slot on, and release as
-        many. The slot must be later than any that the streams were stepped at.
-
-        Raises
-        ------
-        TypeError : values are not what `bound` gives
-        ValueError : shapes do not fit; the slot is no later one, or not the first of a batch; a
-            stream that has values waiting was left out in the slot before. Nothing was drawn, and
-            nothing is changed for anyone
-        """
-        values, present = self._checked(state, batch)
-        rows, slot = batch.rows, batch.slot
-        source = batch.randomness.within(self.use)
-        window = Rows(state, rows, source, slot, self.windows.span)
+    def _stepped(
+        self, window: Rows, values: NDArray[np.int64], present: NDArray[np.bool_] | None
+    ) -> Closed:
+        slot = window.slot
         if self.limit is None:
             released = self._folded(window, slot, values, present)
         else:
             released = self._truncated(self.limit, window, slot, values, present)
-        window.close()
-        self._passed(state, rows, window.slot, present)
         return self._on_domain(slot - self.windows.behind, *released)
 
     def _folded(
@@ -462,59 +378,6 @@ class DelayMethod(WindowReports):
             released = np.clip(released, 0.0, 1.0)
         share = levels / FIXED
         return released * share, looks * share
-
-    def _passed(
-        self,
-        state: State,
-        rows: NDArray[np.intp],
-        slot: int,
-        present: NDArray[np.bool_] | None,
-    ) -> None:
-        """Note that a window that ends with ``slot`` was stepped, and until when its values
-        matter.
-        """
-        state.columns["last"][rows] = slot
-        latest = state.columns["latest"]
-        if present is None:
-            latest[rows] = self._until(slot)
-            return
-        for at in range(len(present)):
-            there = rows[present[at]]
-            latest[there] = self._until(slot - len(present) + 1 + at)
-
-    def _until(self, slot: int) -> int:
-        """The last slot that is released because ``slot`` has a value."""
-        return slot
-
-    def _checked(
-        self, state: State, batch: Batch
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        """Values and presence, if all of it is as `close` asks for."""
-        rows, slot, values, _, present = batch
-        values = as_array(values, "iu", "values must be those that `bound` gave")
-        shape = (self.windows.hop, len(rows))
-        if values.shape != shape:
-            raise ValueError(f"values must be (hop, n): {self.windows.hop} slots of each row")
-        if present is not None:
-            present = as_array(present, "b", "present must be true or false for each value")
-            if present.shape != shape:
-                raise ValueError("present must have the shape of values")
-            values = np.where(present, values, 0)
-            if present.all():
-                present = None
-        if values.size and not (values.min() >= 0 and values.max() <= FIXED):
-            raise ValueError("values must be those that `bound` gave")
-        if slot % self.windows.hop:
-            raise ValueError("slot must be the first of a batch")
-        last = state.columns["last"][rows]
-        if not (last < slot).all():
-            raise ValueError("a stream's slots must increase")
-        if (self.waiting(state, rows) & (last != slot - 1)).any():
-            raise ValueError(
-                "a stream with values that wait for their release must be stepped in each slot,"
-                " with no value present where it has none"
-            )
-        return values.astype(np.int64, copy=False), present
 
     def take(self, window: Rows, values: NDArray[np.int64], some: Some) -> None:
         """The values (m,) of the slot come, of some of the streams, at least one."""
@@ -635,82 +498,6 @@ class DelayMethod(WindowReports):
         values += lo
         return np.minimum(values, hi, out=values)  # the sum can round beyond the end
 
-    def trace(
-        self,
-        streams: NDArray[Any],
-        randomness: Randomness,
-        *,
-        present: NDArray[np.bool_] | None = None,
-        users: Sequence[str | int] | None = None,
-        first_slot: int | None = None,
-    ) -> Closed:
-        """All that is released of whole streams: `close` in a loop over windows, and on until
-        nothing waits.
-
-        Each slot's value is paid for in the call that it is in. Calls over other slots of a stream
-        are within the one guarantee. A key with its ``context`` serves one stream of values, as
-        `Method.release` says: a second quantity needs ``lk.randomness.keyed(key, context=...)``
-        with another context, or fresh words, and then adds up.
-
-        Parameters
-        ----------
-        streams : (T,) or (streams, T), one value a slot
-        present, users, first_slot : as `Method.release` takes them; under keyed noise
-            ``opens(first_slot) == first_slot``
-
-        Returns
-        -------
-        values, standard errors and intervals (T, streams)
-
-        Raises
-        ------
-        ValueError : a value is not finite (it is not shown); users are not distinct; keyed noise
-            without users or first slot, or that begins inside a segment or block, since two
-            releases would share their noise
-        """
-        taken = Streams(self, self.bound, streams, randomness, users, first_slot, present)
-        start = taken.first_slot
-        opens = self.opens(start)
-        if randomness.repeats and opens != start:
-            raise ValueError(
-                f"first_slot {start} lies inside the slots from {opens} on that {self.name} draws"
-                " one noise for: a call that ended there would have drawn the same noise, and equal"
-                f" releases would tell which values are equal. Begin with slot {opens}; present="
-                " says where there is no value"
-            )
-        state, hop, behind = self.state(taken.digests), self.hop, self.windows.behind
-        closed = [self.close(state, batch) for batch in taken.windows(hop, behind)]
-        skipped = start % hop + behind
-        none = np.empty((0, len(state)))
-        whole = Closed.joined([Closed(start, none, none, none, none, self.unstated), *closed])
-        return whole.between(start, skipped, skipped + taken.shape[-1])
-
-    def release(
-        self,
-        streams: NDArray[Any],
-        randomness: Randomness,
-        *,
-        present: NDArray[np.bool_] | None = None,
-        users: Sequence[str | int] | None = None,
-        first_slot: int | None = None,
-        state: State | None = None,
-    ) -> NDArray[np.float64]:
-        """What is released of whole streams, in their shape; NaN where a slot had no value. See
-        `trace`. ConfigurationError where a state is given: a slot's value is paid for in its call.
-        """
-        if state is not None:
-            raise ConfigurationError(
-                f"{self.name} takes no state: a slot's value is paid for in the call that it is in"
-            )
-        released = self.trace(
-            streams, randomness, present=present, users=users, first_slot=first_slot
-        ).values.T
-        return np.ascontiguousarray(released).reshape(np.shape(streams))
-
-    def _own(self) -> list[Any]:
-        """What it draws with."""
-        return [part for part in (getattr(self, name, None) for name in OWN) if part is not None]
-
     def tables(self) -> list[int]:
         """The integers that fix its noise: part of a topology's fingerprint."""
         return [
@@ -721,18 +508,3 @@ class DelayMethod(WindowReports):
             *([] if self.limit is None else self.limit.tables()),
             *([] if self.reduced is None else self.reduced.tables()),
         ]
-
-    @cached_property
-    def use(self) -> bytes:
-        """What its noise is drawn within: name, parameters, budget, domain and the integers that
-        it samples with. Two methods, or one with two budgets, draw independent words under one key.
-        """
-        return use_of(
-            "delay method",
-            self.name,
-            [[name, value] for name, value in self.resolved.items() if name != SMOOTH],
-            [self.epsilon, self.calibration, *([self.window] if self.window > 1 else [])],
-            list(self.domain),
-            self.tables(),
-            *([theirs] if (theirs := strangers(self, *self._own())) else []),
-        )

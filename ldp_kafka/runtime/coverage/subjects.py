@@ -56,6 +56,7 @@ _OWN = {
     "gaussian_differential_vector": _BALL,
     "gaussian_direct": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
     "gaussian_direct_vector": _BALL,
+    "matrix": f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delta: 1.0e-5, contribution: 2",
     "sample_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: app, block: 4",
     "topl": f"{_W_EVENT}, {_NUMBERS}, first: 4",
 }
@@ -66,6 +67,7 @@ _ORACLES = {
 """Mechanisms beside a method's default one, whose laws differ: by method and kind of values."""
 _MODES = {
     "capp": "clip: 0.25",
+    "matrix": "moving_mean: 4",
     "naive": "truncation: true",
     "sppa": f"dimension: {DIMENSION}",
 }
@@ -168,7 +170,7 @@ def _subjects() -> Iterator[Subject]:
             privacy = _OWN.get(name) or f"{_W_EVENT}, {_values(kind)}"
             for statistic in found.statistics:
                 output = f", bins: {BINS}" if STATISTICS[statistic].binned else ""
-                if found.windows:
+                if found.windows and name not in _OWN:
                     privacy = f"level: event, epsilon: {EPSILON}, {_NUMBERS}, delay: {DELAY}"
                 if STATISTICS[statistic].curated:
                     privacy += ", trust: curator"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.ball import Ball
 from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.delay import Matrix
 from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.segments import Segmented
 
@@ -19,8 +20,11 @@ __all__ = ["told"]
 def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
     """The values (users, slots, ...) from slot ``start`` on that reports are of, NaN where a user
     has none: with segments the means of these, in their last slots; where a stream is followed from
-    report to report by ``differential_bound`` at most, the values that are clipped so.
+    report to report by ``differential_bound`` at most, the values that are clipped so; of a
+    curator's streams, the sums or means that it releases.
     """
+    if isinstance(method, Matrix):
+        return _summed(values, method.moving_mean)
     if isinstance(method, Segmented) and method.segment > 1:
         return _means(values, start, method.segment)
     if isinstance(method, GaussianStream) and method.chain.bound is not None:
@@ -38,6 +42,19 @@ def _means(values: NDArray[Any], start: int, segment: int) -> NDArray[np.float64
         there = ~np.isnan(values[:, at])
         means[there, at] = np.nanmean(values[there, max(0, at + 1 - segment) : at + 1], 1)
     return means
+
+
+def _summed(values: NDArray[Any], last: int | None) -> NDArray[np.float64]:
+    """The sums of each stream's values so far, or the means of its last so many."""
+    out = np.full(values.shape, np.nan)
+    for stream, released in zip(values, out, strict=True):
+        there = ~np.isnan(stream)
+        sums = np.cumsum(stream[there])
+        if last is not None:
+            sums[last:] -= sums[:-last].copy()
+            sums /= np.minimum(np.arange(len(sums)) + 1, last)
+        released[there] = sums
+    return out
 
 
 def _followed(values: NDArray[Any], bound: float) -> NDArray[np.float64]:

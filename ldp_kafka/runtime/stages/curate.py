@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.delay import StreamMethod
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
@@ -89,7 +89,7 @@ class Curate(KeyedStage):
 
     oversize: ClassVar[str] = "runtime.shards is too small for so many streams"
 
-    method: DelayMethod
+    method: StreamMethod
     randomness: EdgeNoise
     raw: RawPartition
     taking: Taking

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.delay import Closed, DelayMethod
+from ldp_kafka.methods.delay import Closed, StreamMethod
 from ldp_kafka.randomness import Randomness
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages.panes import Panes
@@ -75,7 +75,7 @@ class Windows:
     method, randomness : what releases them; keyed, the only source of noise
     """
 
-    method: DelayMethod
+    method: StreamMethod
     randomness: Randomness
 
     def __repr__(self) -> str:

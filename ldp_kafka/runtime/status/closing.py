@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldp_kafka.methods import DelayMethod
+from ldp_kafka.methods import StreamMethod
 from ldp_kafka.statistics import CrowdStatistic
 from ldp_kafka.topology import Topology
 
@@ -65,7 +65,7 @@ def closing_of(topology: Topology) -> Closing:
     hold = source.hold if method.phases > 1 else 0
     if any(isinstance(one, CrowdStatistic) for one in topology.statistics.statistics):
         return Closing(ALL, source.slot_ms, source.lateness, method.delay, hold)
-    if isinstance(method, DelayMethod):
+    if isinstance(method, StreamMethod):
         windows = method.windows
         return Closing(OWN, source.slot_ms, source.lateness, windows.behind, hop=windows.hop)
     waits = OWN if topology.holds_slots else NONE

@@ -21,13 +21,14 @@ TEXT = """
 topology: windows
 input: {{slot: 1m, lateness: {lateness}, max_ahead: 1d, per_slot: {per_slot}, {more}}}
 privacy:
-  {{trust: curator, level: event, method: {method}, epsilon: {epsilon}, delay: {delay},
-   setting: {setting}, domain: {domain}}}
+  {{trust: curator, level: event, method: {method}, epsilon: {epsilon}, {own},
+   domain: {domain}}}
 output: {{statistics: [per_stream]}}
 runtime: {{shards: 3}}
 """
 FIRST = START // SLOT
 SETTINGS = ("batch", "sliding")
+ROOT = "delta: 1.0e-5, bands: 4"
 SLOTS = 23  # of a log
 
 
@@ -43,7 +44,8 @@ def curated(
     epsilon=2.0,
     domain="[0, 10]",
 ):
-    """A topology whose streams a curator releases."""
+    """A topology whose streams a curator releases; without a ``setting`` by `matrix`."""
+    own = f"delay: {delay}, setting: {setting}" if setting else ROOT
     return loads(TEXT.format(**locals()))
 
 

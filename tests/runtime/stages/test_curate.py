@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
+from tests.cases import cases
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
 from tests.runtime.shapes import WINDOWS
 from tests.runtime.stages.pane_cases import (
@@ -70,8 +72,7 @@ def test_a_stream_is_released_by_its_own_partition_alone():
     assert reasons == ["partition"] * (3 * 30)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("method", WINDOWS)
+@cases(("method", "setting"), [("matrix", ""), *product(WINDOWS, SETTINGS)])
 def test_releases_are_those_of_the_method(method, setting):
     run, told, streams = beside_the_method(curated(method, setting))
     wanted = {
