@@ -9,20 +9,15 @@ from typing import Any
 
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Stage
-from ldp_kafka.runtime.stages.answer import make_answer
-from ldp_kafka.runtime.stages.answer_at_close import make_answer_at_close
 from ldp_kafka.runtime.stages.collect import make_collect
 from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_phases
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
-from ldp_kafka.runtime.stages.cover import make_cover
 from ldp_kafka.runtime.stages.curate import make_curate
-from ldp_kafka.runtime.stages.delay import make_delay
 from ldp_kafka.runtime.stages.merge import make_merge
 from ldp_kafka.runtime.stages.merge_phases import make_merge_phases
 from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.stages.settle import make_settle
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
@@ -30,11 +25,6 @@ __all__ = ["STAGES", "make"]
 
 STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
-    "settle": make_settle,
-    "cover": make_cover,
-    "delay": make_delay,
-    "answer": make_answer,
-    "answer_at_close": make_answer_at_close,
     "collect": make_collect,
     "collect_phases": make_collect_phases,
     "collect_devices": make_collect_devices,

@@ -216,18 +216,6 @@ def _collected(
     return replace(whole, sums=sums, requests=requests, roles=(*before, *roles))
 
 
-def stage_of(method: Method, source: Input) -> str:
-    """What folds raw values at the edge, by its name in `ldp_kafka.runtime.roles.STAGES`."""
-    if isinstance(method, DelayMethod):
-        return "delay"
-    if method.cover:
-        return "cover"
-    at_once = source.per_slot == AT_ONCE
-    if method.phases > 1:
-        return "answer" if at_once else "answer_at_close"
-    return "perturb" if at_once else "settle"
-
-
 SOURCES: dict[str, Callable[[str, Input, int, str], Flow]] = {
     "topic": _of_topic,
     "devices": _of_devices,

@@ -10,42 +10,56 @@ of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field
-from ldp_kafka.errors import ConfigurationError, StateError
+from ldp_kafka.errors import ConfigurationError, InvariantError, StateError
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import Step
 from ldp_kafka.methods.batch import Batch
+from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.accepted import LAST_BEFORE, Accepted
+from ldp_kafka.runtime.stages.asked import ASKED, Asked, Requested, asked_of
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
 from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
+from ldp_kafka.runtime.stages.gates import AtOnce, gate_of
 from ldp_kafka.runtime.stages.keyed import KeyedStage
+from ldp_kafka.runtime.stages.panes import Panes, is_pane
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.report_messages import Drawn, ReportMessages
-from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
-from ldp_kafka.runtime.stages.shards import BEFORE
+from ldp_kafka.runtime.stages.requests import is_request
+from ldp_kafka.runtime.stages.rows import (
+    Answered,
+    Answers,
+    Placed,
+    Rows,
+    by_phase,
+    rounds,
+    stretches,
+)
+from ldp_kafka.runtime.stages.shards import BEFORE, read_shards
 from ldp_kafka.runtime.stages.sources import Sources, read_new
-from ldp_kafka.runtime.stages.users import Users, look_at_users
+from ldp_kafka.runtime.stages.users import UNREADABLE, Users, look_at_users
 from ldp_kafka.runtime.stages.waiting import Waiting
 from ldp_kafka.runtime.wire.copies import CopyReader
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import Topology
 
-__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb", "parameters_of"]
+__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb"]
 
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
 
@@ -77,12 +91,28 @@ class PerturbState:
     """Events accepted since they were last sent, by slot; of all users."""
     sources: Sources | None = None
     """Where a relay re-keys."""
+    held: Panes | None = None
+    requests: Asked | None = None
+
+    @property
+    def panes(self) -> Panes:
+        """The values of slots that are not closed, where they wait."""
+        if self.held is None:
+            raise InvariantError("a state whose values wait must have panes")
+        return self.held
+
+    @property
+    def asked(self) -> Asked:
+        """How far requests are, where a coordinator asks."""
+        if self.requests is None:
+            raise InvariantError("a state of which is asked must say how far")
+        return self.requests
 
     def __repr__(self) -> str:
         return f"PerturbState({self.users!r}, closed={self.closed})"  # never a time of a user
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Perturb(KeyedStage):
     """The perturb stage of one topology.
 
@@ -93,6 +123,8 @@ class Perturb(KeyedStage):
     slot_ms, lateness, max_ahead_ms : as in the topology; lateness in slots
     shards : of a partition's users
     per_user : whether reports carry a series
+    gate : when a value of a slot becomes input of the method
+    requested : values that a coordinator asks for; None: it does not ask
     """
 
     oversize: ClassVar[str] = "runtime.shards is too small for so many users"
@@ -111,6 +143,8 @@ class Perturb(KeyedStage):
     max_ahead_ms: int
     shards: int
     per_user: bool
+    gate: AtOnce
+    requested: Requested | None = None
     partitions: int = 0
     """Where users are spread by murmur2 of their ids over so many; a user elsewhere would have a
     second budget.
@@ -119,6 +153,9 @@ class Perturb(KeyedStage):
     """Accepted events of which fewer wait before their reports are sent; 0: a batch a message."""
     sources: int = 0
     """Partitions of the topic that a relay re-keys; 0: it does not."""
+
+    def __repr__(self) -> str:
+        return f"Perturb({self.topic}, {self.method.name})"  # never what its key draws
 
     @cached_property
     def _raw(self) -> RawPartition:
@@ -129,6 +166,7 @@ class Perturb(KeyedStage):
             self.partitions,
             self.slot_ms,
             self.max_ahead_ms,
+            held=self.gate.holds,
             ticked=self._ticked,
         )
 
@@ -139,7 +177,7 @@ class Perturb(KeyedStage):
     @property
     def _ticked(self) -> bool:
         """Whether ticks alone close slots."""
-        return self.sources > 0
+        return self.gate.ticked or self.sources > 0
 
     @property
     def _waits(self) -> bool:
@@ -158,20 +196,20 @@ class Perturb(KeyedStage):
         )
 
     def fresh(self) -> PerturbState:
-        return PerturbState(*self._nobody())
-
-    def _nobody(self) -> tuple[Users, NDArray[np.int64]]:
-        """The users before the first one, and how far their shards are."""
         compressed = tuple(dict.fromkeys(["last", BEFORE, *self.method.ledger.fields]))
         blank = self.method.blank(0) if self.report_rows else None
         users = Users(self.fields, compressed, self.randomness, self.shards, blank)
-        return users, np.full(self.shards, -1, np.int64)
+        state = PerturbState(users, np.full(self.shards, -1, np.int64))
+        state.held = self.gate.panes(users)
+        state.requests = None if self.requested is None else self.requested.fresh()
+        return state
 
     @property
     def fields(self) -> dict[str, Field]:
         """The arrays of a user's state."""
         assert BEFORE not in self.method.fields
-        return {**self.method.fields, BEFORE: LAST_BEFORE}
+        asked = {} if self.requested is None else self.requested.fields
+        return {**self.method.fields, BEFORE: LAST_BEFORE, **asked}
 
     def fold(self, state: PerturbState, messages: Sequence[Message]) -> Output:
         """Reports of consecutive messages; the same records whether they are folded one by one or
@@ -180,9 +218,43 @@ class Perturb(KeyedStage):
         output = self._output()
         if messages:
             self._begin(state, messages)
-            self._events(state, messages, output)
+            if self.requested is None:
+                self._events(state, messages, output)
+            else:
+                self._events_and_requests(state, Run.of(messages), self.requested, output)
         self._stand(state, output)
         return output
+
+    def _events_and_requests(
+        self, state: PerturbState, run: Run, requested: Requested, output: Output
+    ) -> None:
+        """Fold messages of which some are a coordinator's requests."""
+        before = self._passed(state).settled
+        asks = np.array(list(map(is_request, run.values)), np.int64)
+        for part in stretches(asks):
+            if not asks[part.start]:
+                self._events(state, run[part], output)
+                continue
+            for message in run[part]:
+                self._ask(state, message, requested, output)
+        requested.forget(state, before, run.offsets.item(-1))
+
+    def _ask(
+        self, state: PerturbState, message: Message, requested: Requested, output: Output
+    ) -> None:
+        """Fold one request."""
+        before = self._passed(state)
+        found = requested.ask(state, message, self.randomness, output)
+        if found is None:
+            return
+        count = len(found.users)
+        output.count("reports", count)
+        slots, phases = np.full(count, found.slot), np.full(count, SECOND)
+        batch = self._batch(state, found.users, slots, phases, found.values)
+        if count:
+            batch = replace(batch, scale=found.scale, cost=found.cost)
+        place = Places.of(message.offset, before, self._passed(state))
+        self._send(state, place, Drawn(batch, phases, np.zeros(count, np.intp)), output)
 
     def _begin(self, state: PerturbState, messages: Sequence[Message]) -> None:
         """Make a state ready for the messages that come next.
@@ -267,39 +339,20 @@ class Perturb(KeyedStage):
         output: Output,
     ) -> tuple[Placed, Answered]:
         """The values of a run of messages that are accepted, and the reports of them."""
-        found = self._due(state, run, rows, places, output)
-        return self._perturb(state, run.offsets, found, output)
-
-    def _due(
-        self,
-        state: PerturbState,
-        run: Run,
-        rows: Rows,
-        places: Places,
-        output: Output,
-    ) -> Placed:
-        """The values of a run of messages that are to be reported, each with its message: all that
-        came in time.
-        """
-        del run
-        in_time: slice | NDArray[np.bool_] = slice(None)
-        if len(rows.slots) and rows.slots.min() <= places.passed[-1].closed:
-            in_time = rows.slots > places.closed_before[rows.message]
-            output.count("late", int(np.count_nonzero(~in_time)))
-        if not len(rows.slots):
-            none = np.empty(0, np.intp)
-            return Placed(none, rows.slots, rows.values, rows.message)
-        found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
-        return found.take(in_time)
+        perturb = partial(self._perturb, state, run.offsets, output=output)
+        return self.gate.reported(state, run, rows, places, output, perturb)
 
     def latest(self, messages: Sequence[Message]) -> int:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
         drops as late; -1 if there is none.
         """
+        if self.requested is not None:
+            messages = [each for each in messages if not is_request(each.value)]
         return self._raw.latest(messages, self._output())
 
     def _output(self) -> Output:
-        return Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
+        letters = DeadLetters(self.dead_letters_topic, self.topic, self.partition)
+        return Output(letters, COUNTS if self.requested is None else COUNTS + ASKED)
 
     def _places_of(
         self, state: PerturbState, offsets: NDArray[np.int64], latest: NDArray[np.int64]
@@ -316,7 +369,7 @@ class Perturb(KeyedStage):
 
     def _passed(self, state: PerturbState) -> Passed:
         """How far the partition is."""
-        return Passed(state.closed)
+        return Passed(state.closed) if self.requested is None else self.requested.passed(state)
 
     def _perturb(
         self,
@@ -465,6 +518,8 @@ class Perturb(KeyedStage):
 
     def _answer(self, state: PerturbState, batch: Batch) -> Step:
         """What these users say of a slot that is new to all of them."""
+        if self.requested is not None:
+            return self.requested.first(state, batch)
         return self.method.step(state.users.state, batch)
 
     @cached_property
@@ -485,13 +540,21 @@ class Perturb(KeyedStage):
     def dirty(self, state: PerturbState) -> set[str]:
         if state.accepted is not None:
             state.accepted.snapshot(state.offset)
-        return state.users.dirty()
+        return state.users.dirty() | (state.held.dirty() if state.held is not None else set())
 
     def shards_of(self, state: PerturbState) -> set[str]:
-        return state.users.records()
+        return state.users.records() | (state.held.names() if state.held is not None else set())
 
     def dump(self, state: PerturbState, shards: Iterable[str]) -> dict[str, bytes]:
-        return state.users.dump(shards)
+        users, panes = self._parted(shards)
+        found = state.users.dump(users)
+        return found if state.held is None else {**found, **state.held.dump(panes)}
+
+    def _parted(self, shards: Iterable[str]) -> tuple[set[str], set[str]]:
+        """The names of records of users, and of panes."""
+        names = set(shards)
+        panes = set(filter(is_pane, names)) if self.gate.holds else set()
+        return names - panes, panes
 
     def watermark(self, state: PerturbState) -> int:
         return state.watermark
@@ -509,7 +572,8 @@ class Perturb(KeyedStage):
         behind = {"come": state.come} if self._is_behind(state) else {}
         progress = {"watermark": state.watermark, "closed": state.closed}
         sources = {} if state.sources is None else {"sources": state.sources.saved()}
-        return {**progress, **bound, **behind, **waiting, **sources}
+        asked = {} if state.requests is None else state.requests.saved()
+        return {**progress, **bound, **behind, **waiting, **sources, **asked}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
@@ -523,18 +587,39 @@ class Perturb(KeyedStage):
         if self.sources:
             state.sources = Sources(self.sources)
             state.sources.restore(meta.get("sources", ()))
-        state.users.load({shard: payload for shard, (_, payload) in shards.items()})
-        for shard, (cover, _) in shards.items():
-            state.shard_offsets[int(shard)] = cover
+        if state.requests is not None:
+            state.requests.restore(meta)
+        users, panes = self._parted(shards)
+        state.users.load({shard: shards[shard][1] for shard in shards if shard in users})
+        for shard in users:
+            state.shard_offsets[int(shard)] = shards[shard][0]
+        if state.held is not None:
+            ended = self.gate.ended(state.closed)
+            state.held.load({shard: shards[shard] for shard in panes}, ended)
         return state
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
-        """The users of the partition, shard by shard, and their ledgers."""
+        """The users of the partition, shard by shard, and their ledgers; that panes are of open
+        slots, and each user's value in its own; and that no value of a settled slot is there.
+        """
+        names, panes = self._parted(shards)
+        users = {shard: shards[shard] for shard in shards if shard in names}
         ledger = self.method.ledger
-        found = look_at_users(shards, self.shards, self.fields, ledger, self._kept_as)
+        found = look_at_users(users, self.shards, self.fields, ledger, self._kept_as)
         found.watermark = int(meta["watermark"]) if meta["watermark"] >= 0 else None
         found.closed = int(meta["closed"]) if meta["closed"] != NEVER else None
+        waits = {shard: shards[shard] for shard in shards if shard in panes}
+        self.gate.look(found, waits, self.shards, int(meta["closed"]))
+        if self.requested is not None:
+            left = self.requested.left(self._held(users), int(meta["settled"]))
+            found.complain("shards", left, "values are held of slots that are settled")
         return found
+
+    def _held(self, shards: Mapping[str, bytes]) -> Iterator[NDArray[np.int64]]:
+        """The values that wait for a request, of each shard that can be read."""
+        for payload in shards.values():
+            with suppress(*UNREADABLE):  # that has been said
+                yield read_shards([payload], self.fields, self._kept_as).columns["held"]
 
 
 def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Perturb:
@@ -562,12 +647,9 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
         max_ahead_ms=source.max_ahead_ms,
         shards=topology.runtime.shards,
         per_user=topology.per_user,
+        gate=gate_of(topology, randomness),
+        requested=asked_of(topology),
         partitions=raw.partitions,
         report_rows=topology.report_rows,
         sources=source.sources or 0,
     )
-
-
-def parameters_of(stage: Perturb) -> dict[str, Any]:
-    """Of a stage, by name: one of a subclass is made with them, and with what is its own."""
-    return {each.name: getattr(stage, each.name) for each in fields(stage)}
