@@ -219,11 +219,13 @@ class Split(SlotMethod):
         return self._together(support, lambda part, _: self.each.crowd(part))
 
     def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
-        parts = {at // self.stride: self._split(sums) for at, sums in (slot.earlier or {}).items()}
+        parts = {number: self._split(sums) for number, sums in (slot.earlier or {}).items()}
         kept = self.looks_back or not self.each.looks_back
 
         def of(part: NDArray[np.int64], at: int) -> Estimate:
-            mine = {turn: every[at] for turn, every in parts.items() if every[at][0]}
+            mine = {
+                number // self.stride: every[at] for number, every in parts.items() if every[at][0]
+            }
             told = Slot(slot.number // self.stride, mine if kept else None)
             found: Estimate = self.each.crowd_of_slot(part, told)
             return found
