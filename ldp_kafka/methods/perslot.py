@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ class PerSlot(SlotMethod):
     """
 
     shrinks = True
+    untold: ClassVar[dict[str, str]] = {
+        "user_means": (
+            "each is of one slot, and a user's mean takes several: `crowd.means` of arrays"
+        )
+    }
 
     @property
     def lasting(self) -> float:
