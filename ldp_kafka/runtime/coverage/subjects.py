@@ -66,12 +66,14 @@ _ORACLES = {
 }
 """Mechanisms beside a method's default one, whose laws differ: by method and kind of values."""
 _MODES = {
+    "budget_split": "inner: capp_s",
     "capp": "clip: 0.25",
     "matrix": "moving_mean: 4",
     "naive": "truncation: true",
+    "sample_split": "inner: app_s",
     "sppa": f"dimension: {DIMENSION}",
 }
-"""Methods that are judged with one more key too."""
+"""Methods that are judged with another key too."""
 FURTHER = {
     "fast": "filtered: false, interval: 3",
     "fast_cgm": "filtered: false, interval: 3, differential_bound: 0.3",
@@ -178,7 +180,7 @@ def _subjects() -> Iterator[Subject]:
                 yield made
                 if name in _MODES:
                     key = _MODES[name]
-                    yield Subject(f"{name} ({key})", statistic, f"{privacy}, {key}", output)
+                    yield Subject(f"{name} ({key})", statistic, _with(privacy, key), output)
                 if name in FURTHER:
                     keys = FURTHER[name]
                     made = Subject(f"{name} ({keys})", statistic, f"{privacy}, {keys}")
@@ -187,6 +189,12 @@ def _subjects() -> Iterator[Subject]:
                 for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)
+
+
+def _with(privacy: str, key: str) -> str:
+    """With a key in place of the one of its name, if there is any."""
+    name = key.partition(":")[0]
+    return ", ".join([*(one for one in privacy.split(", ") if not one.startswith(f"{name}:")), key])
 
 
 def _values(kind: str) -> str:

@@ -13,6 +13,7 @@ from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.delay import Matrix
 from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.segments import Segmented
+from ldp_kafka.methods.split import Split
 
 __all__ = ["told"]
 
@@ -22,11 +23,21 @@ def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
     has none: with segments the means of these, in their last slots; where a stream is followed from
     report to report by ``differential_bound`` at most, the values that are clipped so; of a
     curator's streams, the sums or means that it releases.
+    has none: with segments the means of these, in their last slots, of vectors coordinate by
+    coordinate; where a stream is followed from
+    report to report by ``differential_bound`` at most, the values that are clipped so.
     """
     if isinstance(method, Matrix):
         return _summed(values, method.moving_mean)
     if isinstance(method, Segmented) and method.segment > 1:
         return _means(values, start, method.segment)
+    if isinstance(method, Split) and method.each.stride > 1:
+        found, apart = np.full(values.shape, np.nan), method.stride // method.each.stride
+        for at in range(method.dimension):
+            first = (at - start) % apart  # slot in which it counts
+            own = values[:, first::apart, at]
+            found[:, first::apart, at] = _means(own, (start + first) // apart, method.each.segment)
+        return found
     if isinstance(method, GaussianStream) and method.chain.bound is not None:
         length = (
             method.diameter if isinstance(method, Ball) else method.domain[1] - method.domain[0]

@@ -34,6 +34,23 @@ def test_means_of_segments():
         assert not reports or found[user, slot] == pytest.approx(np.nanmean(part))
 
 
+@cases("name", ["budget_split", "sample_split"])
+def test_means_of_segments_of_coordinates(name):
+    """Of those values of a coordinate that count, which lie next to each other or in its turns."""
+    method = lk.method(
+        name, epsilon=1, window=9, dimension=2, inner="app_s", segment=3, domain=(-5.0, 5.0)
+    )
+    values, apart = streams(2), 1 if name == "budget_split" else 2
+    found = told(method, values, 301)
+    for user, slot, at in np.ndindex(values.shape):
+        turn = (301 + slot) // apart
+        due = (301 + slot - at) % apart == 0 and turn % 3 == 2
+        part = values[user, slot % apart : slot + 1 : apart, at][-3:]
+        assert np.isnan(found[user, slot, at]) != (due and not np.isnan(part[-1]))
+        if due and not np.isnan(part[-1]):
+            assert found[user, slot, at] == pytest.approx(np.nanmean(part))
+
+
 @cases(
     "name, more",
     [
