@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.coverage import streams
 from ldp_kafka.evaluation.coverage.cells import Name, Row, Seen, row_of
+from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.protocols.coordinator import APPROXIMATE
 from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime import local
@@ -27,7 +28,7 @@ from ldp_kafka.runtime.coverage.subjects import (
     WINDOW,
     Subject,
 )
-from ldp_kafka.runtime.coverage.told import told
+from ldp_kafka.runtime.coverage.told import reported, told
 from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
@@ -82,6 +83,7 @@ def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> li
                 lenient=slots == HELD
                 or (slots == JUMPED and topology.method.phases > 0)
                 or stream in ("all in one", "skewed"),
+                averaged=topology.output.moving_average,
             )
             for (slots, of), numbers in sorted(found.items())
         ]
@@ -164,7 +166,8 @@ def _logs(
     topology: Topology, subject: Subject, made: Sequence[NDArray[Any]], first: int
 ) -> Iterator[_Log]:
     """Each has its own where releases depend on those of other runs."""
-    remembers = topology.flow.sums is not None or topology.flow.requests is not None
+    flow = topology.flow
+    remembers = flow.sums is not None or flow.requests is not None or topology.method.cover
     together = 1 if remembers or subject.single else max(1, MANY // made[0].size)
     for at in range(0, len(made), together):
         yield _Log(first + at, made[at : at + together])
@@ -205,10 +208,13 @@ def _numbers(
     length = log.runs[0].shape[1]
     pace = length + _gap(topology)
     scale = 1.0 if subject.shares else DOMAIN[1] - DOMAIN[0]
-    truths = [
-        _truths(subject, told(topology.method, values, START + at * pace))
-        for at, values in enumerate(log.runs)
-    ]
+    truths = []
+    for at, values in enumerate(log.runs):
+        meant = told(topology.method, values, START + at * pace)
+        if isinstance(topology.method, BudgetAbsorption) and not owners:
+            users = _ids(log.first + at, len(values))
+            meant = reported(topology.method, meant, START + at * pace, users, randomness)
+        truths.append(_truths(subject, meant))
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
     jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
