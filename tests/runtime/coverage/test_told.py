@@ -76,6 +76,22 @@ def test_values_are_clipped_as_the_method_keeps_them(name, more):
     assert moved > 100
 
 
+@cases("kind", ["numeric", "categorical"])
+def test_with_cover_no_value_is_one_too(kind):
+    """From a user's first value on: the midpoint, or the number behind the categories."""
+    if kind == "numeric":
+        method = lk.method("sw_direct", epsilon=8.0, window=4, domain=(-5.0, 5.0), cover=True)
+        values, none = streams(), 0.0
+    else:
+        method = lk.method("lpu", epsilon=8.0, window=4, categories=3, cover=True)
+        values, none = np.random.default_rng(2).integers(-1, 3, (40, 11)), 3
+    found = told(method, values, 0)
+    for user, slot in np.ndindex(values.shape):
+        there = ~np.isnan(values[user]) & (kind == "numeric") | (values[user] >= 0)
+        own = values[user, slot] if there[slot] or not there[:slot].any() else none
+        assert found[user, slot] == own or (np.isnan(found[user, slot]) and np.isnan(own))
+
+
 def test_other_values_are_as_they_are():
     values = streams()
     method = lk.method("gaussian_direct", domain=(-5.0, 5.0), **LIFE)
