@@ -184,9 +184,6 @@ def _subjects() -> Iterator[Subject]:
                 if name in _MODES:
                     key = _MODES[name]
                     yield Subject(f"{name} ({key})", statistic, _with(privacy, key), output)
-                if name in FURTHER:
-                    keys = FURTHER[name]
-                    yield Subject(f"{name} ({key})", statistic, f"{privacy}, {key}", output)
                 if "cover" in found.parameters and statistic == found.statistics[0]:
                     yield Subject(f"{name} (cover)", statistic, f"{privacy}, cover: true")
                 if name in _AVERAGED and not output:

@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 
 from ldp_kafka.methods import Batch, Method
 from ldp_kafka.methods.ball import Ball
-from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.base import FIXED, SENT
+from ldp_kafka.methods.cover import Covering
 from ldp_kafka.methods.delay import Matrix
 from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.segments import Segmented
 from ldp_kafka.methods.split import Split
-from ldp_kafka.methods.base import FIXED, SENT
-from ldp_kafka.methods.cover import Covering
-from ldp_kafka.methods.gaussian_stream import GaussianStream
-from ldp_kafka.methods.segments import Segmented
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 
@@ -41,19 +38,13 @@ def reported(
 
 def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
     """The values (users, slots, ...) from slot ``start`` on that reports are of, NaN where a user
-    has none: with segments the means of these, in their last slots; where a stream is followed from
-    report to report by ``differential_bound`` at most, the values that are clipped so; of a
+    has none: with ``cover`` from its first value on what stands for none; with segments the means
+    of these, in their last slots, of vectors coordinate by coordinate; where a stream is followed
+    from report to report by ``differential_bound`` at most, the values that are clipped so; of a
     curator's streams, the sums or means that it releases.
-    has none: with segments the means of these, in their last slots, of vectors coordinate by
-    coordinate; where a stream is followed from
-    report to report by ``differential_bound`` at most, the values that are clipped so.
     """
     if isinstance(method, Matrix):
         return _summed(values, method.moving_mean)
-    has none: with ``cover`` from its first value on what stands for none; with segments the means
-    of these, in their last slots; where a stream is followed from report to report by
-    ``differential_bound`` at most, the values that are clipped so.
-    """
     if isinstance(method, Covering) and method.cover:
         values = _covered(method, values)
     if isinstance(method, Segmented) and method.segment > 1:
