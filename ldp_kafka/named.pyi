@@ -24,6 +24,16 @@ MechanismName: TypeAlias = Literal[
     "subset_selection",
     "sue",
 ]
+InnerName: TypeAlias = Literal[
+    "app",
+    "app_s",
+    "capp",
+    "capp_s",
+    "ipp",
+    "ipp_s",
+    "sampling",
+    "sw_direct",
+]
 
 @overload
 def mechanism(
@@ -212,8 +222,9 @@ def method(
     dimension: int,
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
-    inner: Literal["app", "capp", "ipp", "sw_direct"] = "sw_direct",
+    inner: InnerName = "sw_direct",
     block: int | None = None,
+    segment: int | str | None = None,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.BudgetSplit: ...
 @overload
@@ -559,8 +570,9 @@ def method(
     dimension: int,
     domain: tuple[float, float],
     mechanism: MechanismName | Callable[..., Any] | None = None,
-    inner: Literal["app", "capp", "ipp", "sw_direct"] = "sw_direct",
+    inner: InnerName = "sw_direct",
     block: int | None = None,
+    segment: int | str | None = None,
     calibration: Literal["sound", "published"] = "sound",
 ) -> methods.SampleSplit: ...
 @overload

@@ -102,6 +102,7 @@ ENDS, APART = {"alphabet": (0.0, 1.0)}, {"alphabet": (-3.0, 2.0, 7.0)}
 PAIR, TRIPLE = ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 MIXED = ((-3.0, -3.0), (7.0, 7.0), (-3.0, 2.0))
 TWO, THREE = {**UNIT, "dimension": 2}, {**UNIT, "dimension": 3}
+_PAIRS = {"draws": 6, "alphabet": PAIR}
 STREAM_METHODS = {
     "app": [({**UNIT, "block": block}, {"length": 3 + block}) for block in (2, 1, 3)],
     "app_s": BLOCKS,
@@ -118,6 +119,8 @@ STREAM_METHODS = {
             {"length": 3, "draws": 6, "alphabet": MIXED},
         ),
         ({**THREE, "inner": "ipp"}, {"length": 2, "draws": 6, "alphabet": TRIPLE}),
+        ({**TWO, "inner": "sampling", "segment": 2}, _PAIRS | {"length": 6}),
+        ({**TWO, "inner": "ipp_s", "segment": 2}, _PAIRS | {"length": 6}),
     ],
     "capp": [
         ({**UNIT, "block": 2}, {}),
@@ -149,6 +152,8 @@ STREAM_METHODS = {
         ({**TWO, "inner": "ipp"}, {"length": 6, "alphabet": PAIR}),
         ({**THREE, "inner": "app", "block": 2}, {"length": 6, "alphabet": TRIPLE}),
         ({**WIDE, "dimension": 2, "inner": "ipp"}, {"length": 4, "alphabet": MIXED}),
+        ({**TWO, "inner": "sampling", "segment": 2}, _PAIRS | {"length": 8}),
+        ({**TWO, "inner": "capp_s", "segment": 2, "block": 2}, _PAIRS | {"length": 8}),
     ],
     "sampling": [
         *SEGMENTS,

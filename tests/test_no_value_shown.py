@@ -22,7 +22,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods import StreamMethod
 from ldp_kafka.methods.batch import Batch
-from ldp_kafka.methods.segments import choose_segments
+from ldp_kafka.methods.segment_length import choose_segments
 from ldp_kafka.records import Event, Events, Ids, Report, Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.device.async_client import AsyncClient

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, Law
+from ldp_kafka.mechanisms.base import Estimate, Law, Z
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, SlotMethod, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
@@ -24,6 +24,9 @@ __all__ = ["BudgetAbsorption"]
 
 LONGEST = 1024  # slots of a window: each number of absorbed slots has a mechanism of its own
 NOT_PUBLISHED, PUBLISHED = 0, 1  # phases of a slot's draws
+# of the domain: a bias of a mechanism's grid alone is below the first, and below the second it is
+# not in the error
+BIASED, SEEN = 2.0**-10, 2.0**-20
 
 
 class BudgetAbsorption(NoisyMean, SlotMethod):
@@ -55,6 +58,7 @@ class BudgetAbsorption(NoisyMean, SlotMethod):
     Whether and with how many units x is reported is settled before the noise on it is drawn: with
     an unbiased mechanism the mean of a slot's reports is one of those users' values, whatever
     brought them to report. How much noise each has shows in how far they lie apart (`NoisyMean`).
+    The error has the bias that a mechanism's grid leaves, at most.
 
     Examples
     --------
@@ -85,8 +89,10 @@ class BudgetAbsorption(NoisyMean, SlotMethod):
             mechanism(units * self.spend / MICRO, (0.0, 1.0)) for units in range(1, self.window + 1)
         ]
         self.mechanism = self._by_units[0]
-        if all(_unbiased(each) for each in self._by_units):
+        bias = max(map(_bias, self._by_units))
+        if bias < BIASED:
             self.statistics = ("per_user", "mean")
+        self._bias = bias if bias > SEEN else 0.0
         self._errors = np.array(
             [0, *(round(_error(each) * 2**20) * (FIXED // 2**20) for each in self._by_units)],
             np.int64,
@@ -195,7 +201,7 @@ class BudgetAbsorption(NoisyMean, SlotMethod):
         if not n:
             return Estimate(nan, inf, 0)
         spread = sqrt((squares * n - total * total) / (n * max(n - 1, 1))) * self.scale
-        error = error_of_mean(n, spread, *self._noise, few=self.few)
+        error = error_of_mean(n, spread, *self._noise, few=self.few) + self._bias / Z
         return Estimate(total / n * self.scale, error, n)
 
     @cached_property
@@ -208,7 +214,7 @@ class BudgetAbsorption(NoisyMean, SlotMethod):
     def course(self, reports: int) -> tuple[tuple[int, float], ...]:
         """At most that of reports of one unit, as all are in the first slot."""
         lo, hi = self.domain
-        return ((1, (hi - lo) * self._noise[1] / sqrt(reports)),)
+        return ((1, (hi - lo) * (self._noise[1] / sqrt(reports) + self._bias / Z)),)
 
     @cached_property
     def reporting(self) -> float:
@@ -226,11 +232,11 @@ class BudgetAbsorption(NoisyMean, SlotMethod):
         return [*super().tables(), *self._by_units[-1].tables(), *self._errors.tolist()]
 
 
-def _unbiased(mechanism: Any) -> bool:
-    """Whether the mean report of a value is the value: at the ends and in the middle, since it is
-    linear between them or it is not unbiased.
+def _bias(mechanism: Any) -> float:
+    """How far the mean report of a value is from it, at most: at the ends and in the middle, since
+    it is linear between them or it is not unbiased.
     """
-    return all(abs(Law.of(mechanism.law(x)).mean() - x) < 2.0**-20 for x in (0.0, 0.25, 0.5, 1.0))
+    return max(abs(Law.of(mechanism.law(x)).mean() - x) for x in (0.0, 0.25, 0.5, 1.0))
 
 
 def _error(mechanism: Any) -> float:

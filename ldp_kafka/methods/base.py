@@ -108,6 +108,11 @@ class SlotMethod(Method):
         """``window + memory``; ``published``: the window alone."""
         return self.window if self.calibration == "published" else self.window + int(self.memory)
 
+    @property
+    def shares(self) -> int:
+        """Into how many reports the budget is divided."""
+        return self._shares()
+
     def _shares(self) -> int:
         """Into how many reports the budget is divided."""
         return self.window if self.calibration == "published" else int(self.influence)

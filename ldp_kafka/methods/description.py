@@ -31,11 +31,11 @@ class Description:
     """
     untold: ClassVar[dict[str, str]] = {}
     """Why its reports do not tell some of the others, in words."""
-    holds: ClassVar[bool] = False
+    holds: bool = False
     """Whether what was released last stands until the next report, the domain's midpoint before the
     first one: it does not report every slot.
     """
-    pauses: ClassVar[bool] = False
+    pauses: bool = False
     """Whether a user is silent in some slots in any case: then a slot without a value is silence as
     well. Elsewhere what is no value is refused, unless it is said that there is none.
     """
@@ -88,8 +88,13 @@ class Description:
 
     @property
     def reporting(self) -> float:
-        """Share of the users who report in a slot, about."""
+        """Share of the users who report in a slot in which any do, about."""
         return min(1.0, self.influence / self.window)
+
+    @property
+    def frequency(self) -> float:
+        """Share of the slots in which any do."""
+        return 1.0
 
     @property
     def stride(self) -> int:

@@ -4,7 +4,8 @@ whether the crowd has moved faster than its clipped values can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import inf, sqrt
 
@@ -111,8 +112,10 @@ class NoisyMean(Estimates):
         place of all at once, their noise is new: for some slots that can be taken for a crowd that
         moves, since a collector is told no users.
         """
-        means = [None if sums is None else self._mean(sums) for sums in (support, *past)]
-        now, *before = [each if each and each.reports else None for each in means]
+        every = [
+            None if sums is None else _once(self._mean, sums.tobytes()) for sums in (support, *past)
+        ]
+        now, *before = [each if each and each.reports else None for each in every]
         if now is None:
             return False
         one = _step_error(before)
@@ -131,6 +134,12 @@ class NoisyMean(Estimates):
         """
         noise = sqrt(now.standard_error**2 + then.standard_error**2)
         return abs(now.value - then.value), min(noise, most)
+
+
+@lru_cache(maxsize=KEPT)
+def _once(mean: Callable[[NDArray[np.int64]], Estimate], sums: bytes) -> Estimate:
+    """`NoisyMean._mean` of sums that each slot which looks back asks for again."""
+    return mean(np.frombuffer(sums, np.int64))
 
 
 def _step_error(means: Sequence[Estimate | None]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ class PerSlot(SlotMethod):
     """
 
     shrinks = True
+    untold: ClassVar[dict[str, str]] = {
+        "user_means": (
+            "each is of one slot, and a user's mean takes several: `crowd.means` of arrays"
+        )
+    }
 
     @property
     def lasting(self) -> float:
@@ -52,9 +57,23 @@ class PerSlot(SlotMethod):
         """How one report reads; simulated once."""
         return ResponseCurve.of(self.single)
 
+    def due(self, slot: int) -> bool:
+        """Whether users report in this slot."""
+        del slot
+        return True
+
+    def gathered(self, state: State, batch: Batch, turn: int) -> Batch:
+        """With what a report of this turn would be of, in place of the values of the slot."""
+        del state, turn
+        return batch
+
     def report(self, state: State, batch: Batch) -> Step:
-        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend)
-        return self._reported(state, batch, batch.slot, allowed)
+        turn, due = batch.slot // self.stride, self.due(batch.slot)
+        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend if due else 0)
+        batch = self.gathered(state, batch, turn)
+        if due:
+            return self._reported(state, batch, turn, allowed)
+        return Step.silent(self.blank(len(batch.rows)).astype(np.float64))
 
     def _reported(self, state: State, batch: Batch, turn: int, allowed: NDArray[np.bool_]) -> Step:
         """What those report whose ledger has allowed it."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from copy import copy
-from math import fsum, inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,30 +10,23 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Ledger, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Law, check_epsilon, check_numbers
 from ldp_kafka.mechanisms.square_wave import SquareWave
-from ldp_kafka.methods.base import SILENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import CLIP, ClippedAccumulatedPerturbation
-from ldp_kafka.methods.contract import Method, check_slots
+from ldp_kafka.methods.contract import Method
 from ldp_kafka.methods.cover import COVER
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
-from ldp_kafka.methods.made import checked_factory
 from ldp_kafka.methods.perslot import PerSlot
+from ldp_kafka.methods.segment_length import AUTO, LONGEST, chosen_segment, segment_of
 
 __all__ = [
     "Sampling",
     "SegmentedAccumulatedPerturbation",
     "SegmentedClippedAccumulatedPerturbation",
     "SegmentedIterativePerturbation",
-    "choose_segments",
-    "chosen_segment",
-    "default_segment",
 ]
 
-AUTO = "auto"
-LONGEST = 1024  # window of which it is chosen: about two seconds
 _SEGMENT = (
     "slots in a segment, which gives one report; auto: as CAPP's equations 12 and 13 choose;"
     " default: about a third of the window"
@@ -44,116 +35,6 @@ _POSITION = (
     "report the value of this slot of a segment (0: its first) in place of the segment's mean"
 )
 _SEGMENTS = {"segment": _SEGMENT, "position": _POSITION}
-
-
-def default_segment(window: int) -> int:
-    """A third of the window, at least 2 slots where there are so many: few reports share the
-    budget, and the stream still shows.
-
-    Examples
-    --------
-    >>> default_segment(10), default_segment(30), default_segment(1)
-    (3, 10, 1)
-    """
-    return min(window, max(2, round(window / 3)))
-
-
-def choose_segments(
-    values: Sequence[float] | NDArray[np.floating],
-    epsilon: float,
-    *,
-    mechanism: Callable[..., Any] = SquareWave,
-) -> int:
-    """The number of samples n_s of a query that minimises n_s Var(n_s, epsilon) by enumeration
-    (CAPP, eq. 12-13).
-
-    Var is the variance of the sample variance of n_s reports, (mu_4 - sigma^4 (n_s - 3) / (n_s -
-    1)) / n_s (the paper prints sigma^2 for sigma^4), with the exact moments of the reports of the
-    segments' means at epsilon / n_s each, debiased (the raw reports of Square Wave spread less the
-    less they say).
-
-    Parameters
-    ----------
-    values : (T,) in [0, 1], T at least 2: a *public* stream of the kind; chosen from a user's own
-        values, the number of its reports would tell of them
-    epsilon : nats, for the whole query
-
-    Returns
-    -------
-    n_s, 2..T; the segment is ``T // n_s`` slots
-
-    Raises
-    ------
-    ConfigurationError : fewer than two values
-
-    Examples
-    --------
-    >>> choose_segments(0.5 + 0.3 * np.sin(np.arange(12)), epsilon=1.0)
-    2
-    """
-    stream = check_numbers(values)
-    if not (stream.ndim == 1 and len(stream) >= 2):
-        raise ConfigurationError("values must be one stream of at least two values")
-    best, least = 2, inf
-    for count in range(2, len(stream) + 1):
-        length = len(stream) // count
-        means = np.append(
-            stream[: length * (count - 1)].reshape(-1, length).mean(1),
-            stream[length * (count - 1) :].mean(),
-        )
-        objective = _spread_of_variance(
-            mechanism(check_epsilon(epsilon) / count, (0.0, 1.0)), means, count
-        )
-        if objective < least:
-            best, least = count, objective
-    return best
-
-
-def chosen_segment(
-    window: int, epsilon: float, *, mechanism: Callable[..., Any] = SquareWave
-) -> int:
-    """The slots of a segment where a query is one window and nothing is known of its values: as
-    CAPP does, `choose_segments` of the noisiest stream, which is 1 in every slot.
-
-    Two segments a window up to about 30 nats: the less budget a report has the more its noise
-    spreads, whatever the mean of a segment leaves out.
-
-    Raises
-    ------
-    ConfigurationError : the window is longer than 1,024 slots
-
-    Examples
-    --------
-    >>> [chosen_segment(24, epsilon) for epsilon in (1.0, 10.0, 100.0)]
-    [12, 12, 6]
-    """
-    if not window <= LONGEST:
-        raise ConfigurationError(
-            f"segment must be a number of slots where window is more than {LONGEST:,}: {AUTO} would"
-            " try too many"
-        )
-    if window == 1:
-        return 1
-    return window // choose_segments(np.ones(window), epsilon, mechanism=mechanism)
-
-
-def _spread_of_variance(mechanism: Any, means: NDArray[np.float64], count: int) -> float:
-    """n_s times the variance of the sample variance of unbiased reports of these values; each sum
-    rounded once, so that every machine chooses the same.
-    """
-    low, high = (Law.of(mechanism.law(end)).mean() for end in (0.0, 1.0))
-    given, times = np.unique(means, return_counts=True)
-    laws = [Law.of(mechanism.law(mean)) for mean in given.tolist()]
-    points = np.concatenate([np.asarray(law.support, np.float64) for law in laws]) / (high - low)
-    weights = np.concatenate(
-        [
-            law.probabilities() * (number / len(means))
-            for law, number in zip(laws, times, strict=True)
-        ]
-    )
-    squares = np.square(points - fsum((weights * points).tolist()))
-    second, fourth = (fsum((weights * each).tolist()) for each in (squares, squares * squares))
-    return fourth - second * second * (count - 3) / (count - 1)
 
 
 class Segmented(PerSlot):
@@ -174,15 +55,9 @@ class Segmented(PerSlot):
         self, *, segment: int | str | None = None, position: int | None = None, **parameters: Any
     ) -> None:
         self._auto, self._factory = segment == AUTO, parameters.get("mechanism", SquareWave)
-        if segment is None:
-            segment = default_segment(check_slots(parameters.get("window"), "window"))
-        elif self._auto:
-            segment = chosen_segment(
-                check_slots(parameters.get("window"), "window"),
-                check_epsilon(parameters.get("epsilon")),
-                mechanism=checked_factory(self._factory, "mechanism"),
-            )
-        self.segment = check_slots(segment, "segment")
+        self.segment = segment_of(
+            segment, parameters.get("window"), parameters.get("epsilon"), self._factory
+        )
         if position is not None:
             if isinstance(position, bool | np.bool) or not isinstance(position, int | np.integer):
                 raise TypeError("position must be a whole number of slots")
@@ -194,6 +69,15 @@ class Segmented(PerSlot):
     @property
     def stride(self) -> int:
         return self.segment
+
+    @property
+    def reporting(self) -> float:
+        """All users' segments end in the same slots."""
+        return 1.0
+
+    @property
+    def frequency(self) -> float:
+        return 1 / self.segment
 
     @property
     def influence(self) -> float:
@@ -255,16 +139,14 @@ class Segmented(PerSlot):
             "taken": Field("i4"),
         }
 
-    def report(self, state: State, batch: Batch) -> Step:
-        turn, place = divmod(batch.slot, self.segment)
-        due = place == (self.segment - 1 if self.position is None else self.position)
-        allowed = self.ledger.charge(state, batch.rows, batch.slot, self.spend if due else 0)
-        if self.position is None:
-            batch = batch._replace(values=self._gather(state, batch, turn))
-        if due:
-            return self._reported(state, batch, turn, allowed)
-        count = len(batch.rows)
-        return Step(self.blank(count).astype(np.float64), np.full(count, SILENT, np.uint8))
+    def due(self, slot: int) -> bool:
+        place = self.segment - 1 if self.position is None else self.position
+        return slot % self.segment == place
+
+    def gathered(self, state: State, batch: Batch, turn: int) -> Batch:
+        if self.position is not None:
+            return batch
+        return batch._replace(values=self._gather(state, batch, turn))
 
     def _gather(self, state: State, batch: Batch, turn: int) -> NDArray[np.int64]:
         """Add values to their users' segments; the means so far (n,)."""

@@ -4,7 +4,7 @@ share of the slots.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,18 +23,37 @@ from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.estimates import Slot
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
 from ldp_kafka.methods.inversion import Inversion
+from ldp_kafka.methods.perslot import PerSlot
+from ldp_kafka.methods.segment_length import segment_of
+from ldp_kafka.methods.segments import (
+    Sampling,
+    Segmented,
+    SegmentedAccumulatedPerturbation,
+    SegmentedClippedAccumulatedPerturbation,
+    SegmentedIterativePerturbation,
+)
 
 __all__ = ["INNER", "Split"]
 
 MOST = 1024  # coordinates: a report of all of them must fit into a message
 KEPT = 2**16  # integers of earlier slots that a collector keeps, at most
-INNER: dict[str, type[Direct | IterativePerturbation | AccumulatedPerturbation]] = {
+INNER: dict[str, type[PerSlot]] = {
     "app": AccumulatedPerturbation,
+    "app_s": SegmentedAccumulatedPerturbation,
     "capp": ClippedAccumulatedPerturbation,
+    "capp_s": SegmentedClippedAccumulatedPerturbation,
     "ipp": IterativePerturbation,
+    "ipp_s": SegmentedIterativePerturbation,
+    "sampling": Sampling,
     "sw_direct": Direct,
 }
-"""What can perturb a coordinate: methods that make one draw for each report."""
+"""What can perturb a coordinate: methods whose reports are one draw each, at one price, and of
+which public numbers of slots alone tell when they are due.
+"""
+_LACKS = {
+    "block": "it keeps no deviation over reports",
+    "segment": "it reports each value by itself",
+}
 
 
 class Split(SlotMethod):
@@ -47,8 +66,12 @@ class Split(SlotMethod):
         "dimension": f"coordinates of a vector, 1..{MOST}",
         "inner": f"the method that perturbs one coordinate: {', '.join(INNER)}",
         "block": (
-            "reports of a coordinate after which its deviation starts at zero again (app, capp;"
-            " sound calibration); default: a closed-form choice"
+            "reports of a coordinate after which its deviation starts at zero again (app, capp,"
+            " app_s, capp_s; sound calibration); default: a closed-form choice"
+        ),
+        "segment": (
+            "values of a coordinate whose mean is one report (sampling, ipp_s, app_s, capp_s);"
+            " auto: as CAPP's equations 12 and 13 choose; default: about a third of a window"
         ),
     }
 
@@ -62,17 +85,21 @@ class Split(SlotMethod):
         domain: tuple[float, float] | None = None,
         inner: str = "sw_direct",
         block: int | None = None,
+        segment: int | str | None = None,
         calibration: str = "sound",
         categories: int | None = None,
     ) -> None:
         self._dimension = check_whole(dimension, "dimension", 1, MOST)
         if not isinstance(inner, str) or inner not in INNER:
-            raise ConfigurationError(f"inner must be one of {', '.join(INNER)}")
-        if block is not None and not issubclass(INNER[inner], AccumulatedPerturbation):
             raise ConfigurationError(
-                f"block must not be given for {inner}: it keeps no deviation over reports"
+                f"inner must be one of {', '.join(INNER)}: all coordinates report at one price, by"
+                " one draw each, in slots that do not depend on their values"
             )
-        self.inner, self.block = inner, block
+        for name, given in (("block", block), ("segment", segment)):
+            if given is not None and name not in INNER[inner].parameters:
+                raise ConfigurationError(f"{name} must not be given for {inner}: {_LACKS[name]}")
+        self.inner, self.block, self.segment = inner, block, segment
+        self._factory = mechanism
         super().__init__(
             epsilon=epsilon,
             window=window,
@@ -86,15 +113,20 @@ class Split(SlotMethod):
         self, domain: tuple[float, float] | None, categories: int | None, calibration: str
     ) -> None:
         super()._shape(domain, categories, calibration)
-        if issubclass(INNER[self.inner], AccumulatedPerturbation) and self.block is None:
-            self.block = default_block(
-                self.epsilon / min(self.dimension, self._per_slot * self.window), self._turns
-            )
+        kind, turns = INNER[self.inner], self._turns
+        share = self.epsilon / min(self.dimension, self._per_slot * self.window)
+        if issubclass(kind, Segmented):
+            self.segment = segment_of(self.segment, turns, share, self._factory)
+            turns = -(-turns // self.segment)
+        if issubclass(kind, AccumulatedPerturbation) and self.block is None:
+            self.block = default_block(share, turns)
         # to ask how long a value lasts; its budget follows from that
         self.each = self._made(1.0, SquareWave)
+        self.pauses, self.holds = self.pauses or self.each.pauses, self.holds or self.each.holds
 
     def _made(self, epsilon: float, mechanism: Callable[..., Any]) -> Any:
-        own: dict[str, Any] = {} if self.block is None else {"block": self.block}
+        given = {"block": self.block, "segment": self.segment}
+        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return INNER[self.inner](
             epsilon=epsilon,
             window=self._turns,
@@ -106,8 +138,18 @@ class Split(SlotMethod):
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         self.spend = self._part(budget, self._shares())
-        self.each = self._made(self.spend * self.each.run / MICRO, mechanism)
+        self.each = self._made(self.spend * self.each.shares / MICRO, mechanism)
         self.mechanism = self.each.mechanism
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Without ``segment`` where there is none: noise is bound to what it was before there was
+        such a parameter.
+        """
+        found = super().resolved
+        if self.segment is None:
+            del found["segment"]
+        return found
 
     @property
     def dimension(self) -> int:
@@ -124,28 +166,35 @@ class Split(SlotMethod):
         raise NotImplementedError
 
     @property
+    def _apart(self) -> int:
+        """Slots from one value of a coordinate that counts to the next."""
+        raise NotImplementedError
+
+    @property
     def cost(self) -> int:
         return self._per_slot * self.spend
 
     @property
-    def influence(self) -> float:
-        """Coordinates' reports that one run of ``window`` changed vectors can reach: its own, and
-        ``lasting`` more of every coordinate that was reported in it.
-        """
-        reached: float = (
-            self._per_slot * self.window
-            + min(self.dimension, self._per_slot * self.window) * self.each.lasting
-        )
-        return reached
-
-    def _shares(self) -> int:
-        return (
-            self._per_slot * self.window if self.calibration == "published" else int(self.influence)
-        )
+    def stride(self) -> int:
+        return int(self._apart * self.each.stride)
 
     @property
-    def run(self) -> int:
-        return self._shares() // self._per_slot
+    def memory(self) -> float:
+        slots: float = self._apart * self.each.memory
+        return slots
+
+    @property
+    def reporting(self) -> float:
+        return float(self.each.reporting)
+
+    @property
+    def frequency(self) -> float:
+        return float(self.each.frequency)
+
+    @property
+    def segmenting(self) -> str:
+        said: str = self.each.segmenting
+        return said
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -159,6 +208,19 @@ class Split(SlotMethod):
         """The fields of one coordinate: those that not every method has."""
         common = super().fields
         return {name: field for name, field in self.each.fields.items() if name not in common}
+
+    def _gathered(self, state: State, batch: Batch, slot: int, coordinates: Iterable[int]) -> Batch:
+        """With what reports of these coordinates would be of: the means so far of their segments,
+        where they have any; ``slot`` counts their values.
+        """
+        if self.each.stride == 1:
+            return batch
+        vectors = batch.values.copy()
+        for at in coordinates:
+            own = batch._replace(values=batch.values[:, at])
+            lane = state.lane(at, self._own)
+            vectors[:, at] = self.each.gathered(lane, own, slot // self.each.stride).values
+        return batch._replace(values=vectors)
 
     def _coordinate(self, state: State, batch: Batch, turn: int, at: int) -> NDArray[Any]:
         """Answers (n,) for coordinate ``at``, whose noise is of the phase of that number."""
@@ -209,8 +271,9 @@ class Split(SlotMethod):
         """As many as a coordinate's, where their sums are no more than `KEPT` integers; else 0, and
         an interval holds wherever the crowd was.
         """
-        slots = self.each.looks_back * self.stride
-        return slots if slots * self.dimension * self._width <= KEPT else 0
+        slots = self.each.looks_back * self._apart
+        kept = slots // self.each.stride * self.dimension * self._width
+        return slots if kept <= KEPT else 0
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """The means of the coordinates of those who reported them, with their errors; NaN and
@@ -219,12 +282,14 @@ class Split(SlotMethod):
         return self._together(support, lambda part, _: self.each.crowd(part))
 
     def crowd_of_slot(self, support: NDArray[np.int64], slot: Slot) -> Estimate:
-        parts = {at // self.stride: self._split(sums) for at, sums in (slot.earlier or {}).items()}
+        parts = {number: self._split(sums) for number, sums in (slot.earlier or {}).items()}
         kept = self.looks_back or not self.each.looks_back
 
         def of(part: NDArray[np.int64], at: int) -> Estimate:
-            mine = {turn: every[at] for turn, every in parts.items() if every[at][0]}
-            told = Slot(slot.number // self.stride, mine if kept else None)
+            mine = {
+                number // self._apart: every[at] for number, every in parts.items() if every[at][0]
+            }
+            told = Slot(slot.number // self._apart, mine if kept else None)
             found: Estimate = self.each.crowd_of_slot(part, told)
             return found
 

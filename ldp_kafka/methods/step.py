@@ -34,6 +34,11 @@ class Step(NamedTuple):
     vector that they are of.
     """
 
+    @classmethod
+    def silent(cls, answers: NDArray[Any], phase: int = 0) -> Step:
+        """Of users none of whom has to report; ``answers`` are zeros."""
+        return cls(answers, np.full(len(answers), SILENT, np.uint8), phase=phase)
+
     def among(self, count: int, at: NDArray[np.intp]) -> Step:
         """The same of so many users, of whom its own have these places, and the others are
         silent.

@@ -234,7 +234,7 @@ class ProtocolPrediction(Prediction):
         """Nothing: only what is held may state none, and `sentence` says so."""
 
 
-def reporting(method: Method, users: int) -> int:
+def reporting(method: Method, users: float) -> int:
     """How many of so many users report in one slot, about."""
     return max(1, round(users * method.reporting))
 

@@ -461,7 +461,8 @@ def _crossing(
     if topology.curated:
         released = Traffic(users, users * RELEASE_BYTES)
         return released, released
-    reports = reporting(topology.method, users) if rounds is None else rounds.first
+    usual = users * topology.method.frequency
+    reports = reporting(topology.method, usual) if rounds is None else rounds.first
     if topology.flow.raw is None:  # one report a message, and nothing else
         answers, packed = (0, 0) if rounds is None else (rounds.second, rounds.packed)
         alone = Traffic(

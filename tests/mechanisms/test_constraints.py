@@ -434,9 +434,11 @@ CONSTRAINTS: dict[Any, Any] = {
 """
 INSTEAD = {"sigma": "horizon"}
 """What a parameter takes the place of."""
-NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")} | {
-    ("fast_cgm", "filtered"): {"interval": 3}
-}
+NEEDS = {
+    (name, given): {"inner": "app_s"}
+    for name in ("budget_split", "sample_split")
+    for given in ("block", "segment")
+} | {("fast_cgm", "filtered"): {"interval": 3}}
 """What else has to be said where a parameter is tried."""
 
 

@@ -206,7 +206,7 @@ SAME = (0.0618857151582945, 0.5379502773284912, 0.7118423873206412)
 
 
 def test_a_split_carries_the_limits_of_its_coordinates():
-    """And leaves those that nobody reported as they are."""
+    """And leaves those that nobody reported as they are, whatever slots of others lie between."""
     method = lk.method(
         "sample_split", epsilon=8.0, window=4, dimension=2, domain=(0.0, 10.0), inner="ipp"
     )
@@ -224,6 +224,11 @@ def test_a_split_carries_the_limits_of_its_coordinates():
     alone = method.coordinate.crowd_of_slot(support[4:], Slot(2, {1: before[4:]}))
     assert (looked.limits[0][1], looked.limits[1][1]) == alone.limits
     assert alone.limits != method.coordinate.crowd_of_slot(support[4:], Slot(2, {})).limits
+    first, next_to_it = (method.support(np.full(100, 0.5), at) for at in (0, 1))
+    was = Slot(6, {4: method.support(np.full(100, 0.9), 0), 5: next_to_it})
+    alone = method.coordinate.crowd_of_slot(first[1:4], Slot(3, {2: was.earlier[4][1:4]}))
+    looked = method.crowd_of_slot(first, was)
+    assert (looked.limits[0][0], looked.limits[1][0]) == alone.limits
     plain = lk.method("budget_split", epsilon=8.0, window=4, dimension=2, domain=UNIT)
     low, high = plain.crowd(plain.support(np.full((5, 2), 0.5))).limits
     alone = plain.coordinate.crowd(plain.coordinate.support(np.full(5, 0.5)))

@@ -10,13 +10,15 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods.segments import choose_segments, chosen_segment, default_segment
+from ldp_kafka.methods import SENT, Batch
+from ldp_kafka.methods.segment_length import choose_segments, chosen_segment, default_segment
 from ldp_kafka.topology import loads, plan
 from tests.cases import cases
 
 UNIT = (0.0, 1.0)
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0)
 SEGMENTED = ("sampling", "ipp_s", "app_s", "capp_s")
+SPLITS = ("budget_split", "sample_split")
 TEXT = """
 topology: t
 kafka: {{bootstrap_servers: "127.0.0.1:1"}}
@@ -138,3 +140,24 @@ def test_a_topology_may_say_auto(name):
 
 def test_others_have_no_segments():
     assert not any(line.startswith("segments") for line in plan(topology("sw_direct")).lines())
+
+
+@cases("name", [*SEGMENTED, *(f"{split}, dimension: 2, inner: sampling" for split in SPLITS)])
+def test_a_plan_counts_all_users_in_the_slots_that_have_reports(name):
+    """Their segments end together, so an error is of all of them, as in a release; the traffic is
+    that of a usual slot.
+    """
+    made = topology(name, ", segment: 6")
+    users, method = 300, made.method
+    values = np.full((users, 24, *[method.dimension] * (method.dimension > 0)), 20.0)
+    source, batches = lk.randomness.seeded(1), []
+    state = method.state(source.digests([str(user) for user in range(users)]))
+    for slot in range(24):
+        batch = Batch(np.arange(users), slot, method.bound(values[:, slot]), source)
+        batches.append((method.step(state, batch).status == SENT).sum())
+    assert set(batches) == {0, users}
+    said = plan(made, users)
+    assert {one.reports for one in said.predictions} == {users}
+    usual = plan(topology(name, ", segment: 1"), users).single
+    assert said.single.bytes < usual.bytes / 3
+    assert method.frequency * 24 == np.count_nonzero(batches)

@@ -354,7 +354,49 @@ class ClampsTheFirstCoordinate:
         return bound
 
 
+_OF_SEGMENTS = {"inner": "sampling", "segment": 2, "length": 6, "draws": 6}
+_OF_TURNS = {"inner": "capp_s", "segment": 2, "block": 1, "length": 8, "draws": 4}
+
+
+@breaks("loss_within_epsilon", of=BudgetSplit, **_OF_SEGMENTS)
+class ThinksOneSegmentAWindow:
+    @property
+    def influence(self):
+        return self.dimension * -(-self.window // self.segment)
+
+
+@breaks("influence_is_true", of=BudgetSplit, **_OF_SEGMENTS)
+class CarriesItsSumsOn:
+    def _gathered(self, state, batch, slot, coordinates):
+        return super()._gathered(state, batch, slot // 4, coordinates)
+
+
 # --- a share of the slots for each coordinate
+
+
+@breaks("loss_within_epsilon", of=SampleSplit, window=3, **_OF_TURNS)
+class ThinksSegmentsBeginWithWindows:
+    @property
+    def influence(self):
+        return self._reports(self.window)
+
+
+@breaks("influence_is_true", of=SampleSplit, **_OF_TURNS)
+class GathersValuesOfOtherTurns:
+    """All values of a coordinate, of which a window meets more segments."""
+
+    def report(self, state, batch):
+        turn, at = divmod(batch.slot, self.dimension)
+        others = [other for other in range(self.dimension) if other != at]
+        self._gathered(state, batch, turn, others)
+        return super().report(state, batch)
+
+
+@breaks("ledger_holds", of=SampleSplit, **_OF_TURNS)
+class PaysForSlotsThatAreNotDue:
+    def report(self, state, batch):
+        self.ledger.charge(state, batch.rows, batch.slot, self.cost)
+        return super().report(state, batch)
 
 
 @breaks("loss_within_epsilon", of=SampleSplit)

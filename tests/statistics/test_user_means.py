@@ -149,7 +149,13 @@ def test_nobody_and_one_user():
 REFUSED = [
     ({"output": ""}, "user_means needs output.bins: how many equal bins"),
     ({"more": ", mechanism: laplace"}, "user_means needs a mechanism that keeps the order"),
-    ({"method": "sw_direct", "more": ""}, "user_means cannot be made of what sw_direct reports"),
+    *(
+        (
+            {"method": name, "more": ""},
+            f"user_means cannot be made of what {name} reports: each is of one slot, and a user's",
+        )
+        for name in ("sw_direct", "ipp", "app", "capp")
+    ),
     ({"output": ", bins: 4, events: {above: 0.5}"}, "errors of a user_means are not normal"),
     ({"statistics": "mean"}, "output.bins: must be given with distribution or user_means only"),
 ]

@@ -143,7 +143,8 @@ LIFE = "level: user, delta: 1.0e-5, "
 OTHERWISE = table(r"""
 app | window: 8 | block: 2
 app_s | window: 8 | block: 2, segment: 4, position: 1
-budget_split | window: 8, dimension: 2, inner: app | dimension: 3, inner: capp, block: 4
+budget_split | window: 8, dimension: 2, inner: app_s | dimension: 3, inner: capp_s, block: 4,
+    segment: 4
 capp | window: 8 | block: 2, clip: 0.1
 capp_s | window: 8 | block: 2, clip: 0.1, segment: 4, position: 1
 cgm | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06, lag: 2, change:
@@ -162,7 +163,8 @@ gaussian_direct_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refr
     dimension: 3, diameter: 2.0
 ipp_s | window: 8 | segment: 4, position: 1
 pegasus_local | window: 8 | block: 2, theta: 3.0
-sample_split | window: 8, dimension: 2, inner: app | dimension: 3, inner: capp, block: 4
+sample_split | window: 8, dimension: 2, inner: app_s | dimension: 3, inner: capp_s, block: 4,
+    segment: 4
 sampling | window: 8 | segment: 4, position: 1
 sppa | window: 8 | tau: 0.5, dimension: 2
 swp | window: 8 | tau: 0.5, dimension: 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -39,10 +39,11 @@ BY_NAME = ("mechanism", "oracle")
 WORDS = {
     "calibration": ("sound", "published"),
     "change": ("additive", "multiplicative"),
-    "inner": tuple(INNER),
     "setting": SETTINGS,
 }
 """Texts that are one of a few words, whatever takes them."""
+NAMED = {"MechanismName": MECHANISMS, "InnerName": INNER}
+"""Types of the stub that are one of a few names."""
 
 
 def literal(words: Any) -> str:
@@ -88,6 +89,8 @@ def typed(kind: Any, name: str, each: inspect.Parameter) -> str:
     of = str(each.annotation).replace("'", '"')
     if name in BY_NAME:
         return f"{name}: MechanismName | Callable[..., Any] | None = None"
+    if name == "inner":
+        return f'{name}: InnerName = "{each.default}"'
     if of in ("str", "str | None"):
         words = words_of(kind, name)
         assert words is not None, f"{kind.__name__}: which words may {name} be?"
@@ -122,17 +125,19 @@ def overloads(function: str, room: str, registry: dict[str, Any]) -> Iterator[st
         yield f") -> {gives(room, kind)}: ..."
 
 
+def alias(name: str, every: Iterable[str]) -> Iterator[str]:
+    """The lines of a type that is one of these names."""
+    yield f"{name}: TypeAlias = Literal["
+    yield from (f'    "{one}",' for one in every)
+    yield "]"
+
+
 def text() -> str:
     """The whole stub."""
-    names = [
-        "MechanismName: TypeAlias = Literal[",
-        *(f'    "{name}",' for name in MECHANISMS),
-        "]",
-        "",
-    ]
     return HEAD + "\n".join(
         [
-            *names,
+            *(line for name, every in NAMED.items() for line in alias(name, every)),
+            "",
             *overloads("mechanism", "mechanisms", MECHANISMS),
             *overloads("method", "methods", METHODS),
             *overloads("protocol", "protocols", PROTOCOLS),

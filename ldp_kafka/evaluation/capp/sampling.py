@@ -44,7 +44,7 @@ from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.experiment import Experiment, Row, Rows, values_of, where
 from ldp_kafka.evaluation.plots import Panel
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.segments import choose_segments
+from ldp_kafka.methods.segment_length import choose_segments
 
 __all__ = ["CODED", "EXPERIMENTS", "METHODS", "SAMPLED", "SETTINGS", "claims", "made", "rows"]
 

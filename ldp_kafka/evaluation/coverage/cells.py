@@ -134,18 +134,20 @@ class Row(NamedTuple):
         return Row(*values)
 
 
-def row_of(name: Name, seen: Seen, *, lenient: bool) -> Row:
+def row_of(name: Name, seen: Seen, *, lenient: bool, averaged: int = 1) -> Row:
     """What the numbers of one cell say, at least one.
 
     Parameters
     ----------
     lenient : twice the narrowest is allowed: held slots, skewed values, shares at 0 and 1
+    averaged : releases that a value is the mean of. Their interval is that of the slot's own
+        reports, which vary as much more than the mean as the root of this number says, at most
     """
     stated = ~np.isnan(seen.low)
     null = 1 - float(stated.mean())
     reason = " ".join(sorted({*seen.reason[~stated].tolist()} - {""}))
     few = bool(np.median(seen.reports) < FEW)
-    limit = 3.0 if few else 2.0 if lenient else 1.3
+    limit = (3.0 if few else 2.0 if lenient else 1.3) * sqrt(averaged)
     nothing = (nan,) * 9
     if not stated.any():
         return Row(*name, 0, 0, null, reason, *nothing, limit, NULL, bool(reason))

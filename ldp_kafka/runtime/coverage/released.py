@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.evaluation.coverage import streams
 from ldp_kafka.evaluation.coverage.cells import Name, Row, Seen, row_of
+from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.protocols.coordinator import APPROXIMATE
 from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime import local
@@ -27,7 +28,7 @@ from ldp_kafka.runtime.coverage.subjects import (
     WINDOW,
     Subject,
 )
-from ldp_kafka.runtime.coverage.told import told
+from ldp_kafka.runtime.coverage.told import reported, told
 from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
@@ -42,7 +43,7 @@ START = 1_700_000_000  # slots of a second since 1970
 MANY = 2**20  # values of a log, about: runs of one log are as many as that
 BATCH = 150  # runs after which it is seen whether more are needed
 PATIENCE = 4  # times the runs that are asked for, where a cell is not in all of them
-TOGETHER = 64  # messages that are folded at a time
+TOGETHER, ROWS = 64, 2**17  # messages, and events, that are folded at a time
 PUBLISHED, HELD, JUMPED = "published", "held", "after the jump"
 KINDS = ("low", "middle", "high")  # users and streams, by the third of the domain they are in
 
@@ -82,6 +83,7 @@ def cells(subject: Subject, stream: str, users: int, runs: int, seed: int) -> li
                 lenient=slots == HELD
                 or (slots == JUMPED and topology.method.phases > 0)
                 or stream in ("all in one", "skewed"),
+                averaged=topology.output.moving_average,
             )
             for (slots, of), numbers in sorted(found.items())
         ]
@@ -113,7 +115,7 @@ def published(
     for at, values in enumerate(runs):
         start = START + at * (values.shape[1] + gap)
         there = _there(values)
-        ids = Ids.of(f"u{first + at}-{user}" for user in range(len(values)))
+        ids = _ids(first + at, len(values))
         for slot in range(values.shape[1]):
             who = np.flatnonzero(there[:, slot])
             if len(who):
@@ -125,10 +127,19 @@ def published(
                 log.append(encode(Tick(1000 * (start + slot + 1) - 1)))
         end = start + values.shape[1]
         # the last slot is closed before those in which nobody could answer a request
-        log += [encode(Tick(1000 * end)), encode(Tick(1000 * (end + gap)))]
+        after = gap if at < len(runs) - 1 else topology.method.delay
+        log += [encode(Tick(1000 * end)), encode(Tick(1000 * (end + after)))]
     raw = [Message(offset, -1, value) for offset, value in enumerate(log)]
-    made = local.run(topology, randomness, [raw], together=TOGETHER)
+    together = min(TOGETHER, 1 + ROWS // len(runs[0]))
+    made = local.run(topology, randomness, [raw], together=together)
     return [parse_json(record.value) for record in made.releases]
+
+
+def _ids(run: int, users: int) -> Ids:
+    """Of a run's users, written at once: texts one by one are a tenth of what all of it takes."""
+    names, prefix = [str(user) for user in range(users)], f"u{run}-"
+    ends = np.cumsum([0, *map(len, names)]) + len(prefix) * np.arange(users + 1)
+    return Ids(np.frombuffer((prefix + prefix.join(names)).encode(), np.uint8), ends)
 
 
 def _there(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -155,7 +166,8 @@ def _logs(
     topology: Topology, subject: Subject, made: Sequence[NDArray[Any]], first: int
 ) -> Iterator[_Log]:
     """Each has its own where releases depend on those of other runs."""
-    remembers = topology.flow.sums is not None or topology.flow.requests is not None
+    flow = topology.flow
+    remembers = flow.sums is not None or flow.requests is not None or topology.method.cover
     together = 1 if remembers or subject.single else max(1, MANY // made[0].size)
     for at in range(0, len(made), together):
         yield _Log(first + at, made[at : at + together])
@@ -196,10 +208,13 @@ def _numbers(
     length = log.runs[0].shape[1]
     pace = length + _gap(topology)
     scale = 1.0 if subject.shares else DOMAIN[1] - DOMAIN[0]
-    truths = [
-        _truths(subject, told(topology.method, values, START + at * pace))
-        for at, values in enumerate(log.runs)
-    ]
+    truths = []
+    for at, values in enumerate(log.runs):
+        meant = told(topology.method, values, START + at * pace)
+        if isinstance(topology.method, BudgetAbsorption) and not owners:
+            users = _ids(log.first + at, len(values))
+            meant = reported(topology.method, meant, START + at * pace, users, randomness)
+        truths.append(_truths(subject, meant))
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
     jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)

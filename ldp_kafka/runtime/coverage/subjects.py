@@ -29,7 +29,7 @@ __all__ = [
 SLOTS = 12
 """In a run."""
 USERS = (1, 5, 30, 300, 5000)
-WINDOW, EPSILON, DELAY, DIMENSION, BINS, CATEGORIES = 4, 8.0, 4, 2, 4, 3
+WINDOW, EPSILON, DELAY, DIMENSION, BINS, CATEGORIES, AVERAGED = 4, 8.0, 4, 2, 4, 3, 3
 DOMAIN = (10.0, 30.0)
 
 TEXT = """
@@ -66,17 +66,22 @@ _ORACLES = {
 }
 """Mechanisms beside a method's default one, whose laws differ: by method and kind of values."""
 _MODES = {
+    "budget_split": "inner: capp_s",
     "capp": "clip: 0.25",
     "matrix": "moving_mean: 4",
     "naive": "truncation: true",
+    "sample_split": "inner: app_s",
     "sppa": f"dimension: {DIMENSION}",
 }
-"""Methods that are judged with one more key too."""
+"""Methods that are judged with another key too."""
 FURTHER = {
-    "fast": "filtered: false, interval: 3",
-    "fast_cgm": "filtered: false, interval: 3, differential_bound: 0.3",
+    "ba_sw": ("mechanism: duchi", "mechanism: laplace"),
+    "fast": ("filtered: false, interval: 3",),
+    "fast_cgm": ("filtered: false, interval: 3, differential_bound: 0.3",),
 }
 """Methods that have further statistics where these keys are given."""
+_AVERAGED = ("app", "cgm", "sampling", "sw_direct")
+"""Methods that are judged by moving averages, too."""
 
 
 class Subject(NamedTuple):
@@ -148,7 +153,7 @@ class Subject(NamedTuple):
     def shrunk(self) -> bool:
         """Whether a user's release is drawn to the crowd's mean."""
         found = METHODS.get(self.base)
-        return self.single and found is not None and found.shrinks and not self.output
+        return self.single and found is not None and found.shrinks
 
     @property
     def single(self) -> bool:
@@ -178,15 +183,25 @@ def _subjects() -> Iterator[Subject]:
                 yield made
                 if name in _MODES:
                     key = _MODES[name]
-                    yield Subject(f"{name} ({key})", statistic, f"{privacy}, {key}", output)
-                if name in FURTHER:
-                    keys = FURTHER[name]
+                    yield Subject(f"{name} ({key})", statistic, _with(privacy, key), output)
+                if "cover" in found.parameters and statistic == found.statistics[0]:
+                    yield Subject(f"{name} (cover)", statistic, f"{privacy}, cover: true")
+                if name in _AVERAGED and not output:
+                    smooth = f", smooth: {{moving_average: {AVERAGED}}}"
+                    yield Subject(f"{name} (moving_average)", statistic, privacy, smooth)
+                for keys in FURTHER.get(name, ()):
                     made = Subject(f"{name} ({keys})", statistic, f"{privacy}, {keys}")
                     every = made.topology.method.statistics
                     yield from (made._replace(statistic=each) for each in every)
                 for mechanism in () if made.single or output else _ORACLES.get((name, kind), ()):
                     with_it = f"{privacy}, mechanism: {mechanism}"
                     yield Subject(f"{name} ({mechanism})", statistic, with_it, output)
+
+
+def _with(privacy: str, key: str) -> str:
+    """With a key in place of the one of its name, if there is any."""
+    name = key.partition(":")[0]
+    return ", ".join([*(one for one in privacy.split(", ") if not one.startswith(f"{name}:")), key])
 
 
 def _values(kind: str) -> str:

@@ -7,32 +7,69 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.methods import Method
+from ldp_kafka.methods import Batch, Method
 from ldp_kafka.methods.ball import Ball
-from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.base import FIXED, SENT
+from ldp_kafka.methods.cover import Covering
 from ldp_kafka.methods.delay import Matrix
 from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.segments import Segmented
+from ldp_kafka.methods.split import Split
+from ldp_kafka.randomness import Ids
+from ldp_kafka.runtime.keys import EdgeNoise
 
-__all__ = ["told"]
+__all__ = ["reported", "told"]
+
+
+def reported(
+    method: Method, values: NDArray[Any], start: int, users: Ids, noise: EdgeNoise
+) -> NDArray[np.float64]:
+    """The values (users, slots) of slots in which a user reports, NaN elsewhere: by the method's
+    own steps with the noise of these users, where noise decides who reports.
+    """
+    found, state = np.full(values.shape, np.nan), method.state(noise.digests(users))
+    for at in range(values.shape[1]):
+        rows = np.flatnonzero(~np.isnan(values[:, at]))
+        batch = Batch(rows, start + at, method.bound(values[rows, at]), noise)
+        rows = rows[method.step(state, batch).status == SENT]
+        found[rows, at] = values[rows, at]
+    return found
 
 
 def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
     """The values (users, slots, ...) from slot ``start`` on that reports are of, NaN where a user
-    has none: with segments the means of these, in their last slots; where a stream is followed from
-    report to report by ``differential_bound`` at most, the values that are clipped so; of a
+    has none: with ``cover`` from its first value on what stands for none; with segments the means
+    of these, in their last slots, of vectors coordinate by coordinate; where a stream is followed
+    from report to report by ``differential_bound`` at most, the values that are clipped so; of a
     curator's streams, the sums or means that it releases.
     """
     if isinstance(method, Matrix):
         return _summed(values, method.moving_mean)
+    if isinstance(method, Covering) and method.cover:
+        values = _covered(method, values)
     if isinstance(method, Segmented) and method.segment > 1:
         return _means(values, start, method.segment)
+    if isinstance(method, Split) and method.each.stride > 1:
+        found, apart = np.full(values.shape, np.nan), method.stride // method.each.stride
+        for at in range(method.dimension):
+            first = (at - start) % apart  # slot in which it counts
+            own = values[:, first::apart, at]
+            found[:, first::apart, at] = _means(own, (start + first) // apart, method.each.segment)
+        return found
     if isinstance(method, GaussianStream) and method.chain.bound is not None:
         length = (
             method.diameter if isinstance(method, Ball) else method.domain[1] - method.domain[0]
         )
         return _followed(values, method.chain.bound / FIXED * length)
     return values
+
+
+def _covered(method: Covering, values: NDArray[Any]) -> NDArray[Any]:
+    """The domain's midpoint, or the number behind the categories, in place of no value."""
+    there = method.values.present(values)
+    known = np.logical_or.accumulate(there, axis=1)
+    nothing = sum(method.domain) / 2 if method.kind == "numeric" else method.categories
+    return np.where(known & ~there, nothing, values)
 
 
 def _means(values: NDArray[Any], start: int, segment: int) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite
@@ -67,7 +67,7 @@ class Publisher:
         return [
             self._record(release)
             for statistic, estimate in self.statistics.of_slot(sums, slot, earlier)
-            for release in self._both(slot, statistic, estimate)
+            for release in self._both(slot, statistic, estimate, {})
         ]
 
     def of_reports(
@@ -99,17 +99,18 @@ class Publisher:
     ) -> list[Record]:
         """The release of a slot that a coordinator has decided; ``told``: what it decided by."""
         [statistic] = self.statistics.statistics
-        made, *events = self._both(slot, statistic.name, found)
-        return [
-            self._record(replace(release, strategy=strategy))
-            for release in (replace(made, round=_told(told)), *events)
-        ]
+        made = self._both(slot, statistic.name, found, {"round": _told(told)}, strategy=strategy)
+        return [self._record(release) for release in made]
 
-    def _both(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
+    def _both(
+        self, slot: int, statistic: str, found: Estimate, own: dict[str, Any], **told: Any
+    ) -> list[Release]:
         """The release of a statistic and its event, both with what the numbers of a list are of."""
-        every = (self._of_slot(slot, statistic, found), *self._events(slot, statistic, found))
-        labels = self.labels[statistic]
-        return [replace(release, **labels) if labels else release for release in every]
+        told |= self.labels[statistic]
+        return [
+            self._of_slot(slot, statistic, found, **told, **own),
+            *self._events(slot, statistic, found, **told),
+        ]
 
     @cached_property
     def labels(self) -> dict[str, dict[str, Any]]:
@@ -143,44 +144,42 @@ class Publisher:
             if isinstance(one, CrowdStatistic)
         }
 
-    def _events(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
+    def _events(self, slot: int, statistic: str, found: Estimate, **told: Any) -> list[Release]:
         """The event of an estimate of the crowd's statistic, where events are released."""
         if self.above is None:
             return []
         value, error = above(found, self.above, self.bounds[statistic])
         reports = 0 if value is None else found.reports
-        made = self._release(slot, ABOVE, value, reports)
         wrong = [_told(each) for each in error] if isinstance(error, list) else _told(error)
-        event = {ABOVE: self.above, "error": wrong}
-        return [replace(made, event=event, error_reason=found.reason)]
+        told |= {"event": {ABOVE: self.above, "error": wrong}, "error_reason": found.reason}
+        return [self._release(slot, ABOVE, value, reports, **told)]
 
-    def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
+    def _of_slot(self, slot: int, statistic: str, found: Estimate, **told: Any) -> Release:
         if found.value is None:
-            return self._release(slot, statistic, None, 0)
-        made = self._release(slot, statistic, _plain(found.value), found.reports)
-        made = replace(made, round=self.averaged.get(statistic))
+            return self._release(slot, statistic, None, 0, **told)
+        told = {"round": self.averaged.get(statistic), **told}
         if found.standard_error is None:
-            return replace(made, error_reason=found.reason)
-        return replace(
-            made,
-            standard_error=_plain(found.standard_error),
-            confidence_interval=[_plain(end) for end in found.interval()],
-        )
+            told["error_reason"] = found.reason
+        else:
+            told["standard_error"] = _plain(found.standard_error)
+            told["confidence_interval"] = [_plain(end) for end in found.interval()]
+        return self._release(slot, statistic, _plain(found.value), found.reports, **told)
 
     def _of_reports(
         self, statistic: str, slots: list[int], found: Singles, users: Sequence[str | None]
     ) -> Iterator[Record]:
         def common(slot: int) -> Release:
-            made = self._release(slot, statistic, None, 1)
-            return replace(made, round=self.averaged.get(statistic))
+            return self._release(slot, statistic, None, 1, round=self.averaged.get(statistic))
 
         written = write_user_releases(common, slots, found, users)
         for slot, user, value in zip(slots, users, written, strict=True):
             yield self._keyed(statistic, slot, user, value)
 
-    def _release(self, slot: int, statistic: str, value: Any, reports: int) -> Release:
-        """Of which no error is stated."""
+    def _release(self, slot: int, statistic: str, value: Any, reports: int, **told: Any) -> Release:
+        """Of which no error is stated, unless it is ``told`` with what else is."""
         start, end = (iso(at * self.slot_ms) for at in (slot, slot + 1))
+        guarantee = {**self.guarantee, "epsilon": None} if self.twice else self.guarantee
+        unsaid = dict.fromkeys(("standard_error", "confidence_interval"))
         return Release(
             self.topology,
             slot,
@@ -188,11 +187,9 @@ class Publisher:
             end,
             statistic,
             value,
-            None,
-            None,
-            reports,
-            self.method,
-            {**self.guarantee, "epsilon": None} if self.twice else self.guarantee,
+            reports=reports,
+            guarantee=guarantee,
+            **{**unsaid, "strategy": self.method, **told},
         )
 
     def _record(self, release: Release) -> Record:

@@ -190,6 +190,15 @@ class Users:
         return bool((self._mark.take(rows) == order).all())
 
     def _add(self, digests: Digests) -> None:
+        """Enter digests, each once, in the order of their bytes. Of a run of messages most come
+        again and again: those that lie where one like them does are left out before they are
+        sorted, which takes ten times as long.
+        """
+        table = np.empty(1 << (2 * len(digests)).bit_length(), np.int32)
+        place, order = _places(digests, table), np.arange(len(digests), dtype=np.int32)
+        table[place] = order
+        first = table.take(place)
+        digests = digests[(first == order) | ~_same(take16(digests, first), digests)]
         digests = (
             np.unique(np.ascontiguousarray(digests).view("V16").ravel())
             .view(np.uint64)

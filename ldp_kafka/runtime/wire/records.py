@@ -21,7 +21,7 @@ reason, never a value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -114,7 +114,7 @@ def encode_json(
         return write_singles(record, Stamps.of(record))[0]
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
-    body = {each.name: getattr(record, each.name) for each in fields(record)}  # asdict copies deep
+    body = {name: getattr(record, name) for name in record.__slots__}  # asdict copies deep
     for name, unsaid in _OPTIONAL.get(type(record), {}).items():
         if body[name] == unsaid:
             del body[name]
@@ -144,8 +144,8 @@ def single_of(
     kind: Any, body: Mapping[str, Any]
 ) -> Event | Request | Release | Tick | Partial | Sums | DeadLetter:
     """The record of that kind with these fields and no others, their types checked."""
-    needed = {field.name for field in fields(kind)}
-    if not needed - _OPTIONAL.get(kind, {}).keys() <= set(body) <= needed:
+    needed = set(kind.__slots__)
+    if not needed - _OPTIONAL.get(kind, {}).keys() <= body.keys() <= needed:
         raise BadRecord(Reason.WRONG_FIELDS)
     if kind is Event:
         return event_of(body["user"], body["time"], body["value"])

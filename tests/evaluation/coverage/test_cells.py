@@ -46,8 +46,8 @@ def seen(factor=1.0, *, runs=RUNS, reports=300, spread=1.0, alike=False, reason=
     )
 
 
-def judged(*given, lenient=False, **named):
-    return row_of(NAME, seen(*given, **named), lenient=lenient)
+def judged(*given, lenient=False, averaged=1, **named):
+    return row_of(NAME, seen(*given, **named), lenient=lenient, averaged=averaged)
 
 
 def test_what_is_right_holds():
@@ -76,6 +76,13 @@ def test_how_wide_is_too_wide(reports, lenient, allowed):
     assert judged(0.9 * allowed, reports=reports, lenient=lenient).verdict == HOLDS
     row = judged(1.1 * allowed, reports=reports, lenient=lenient)
     assert (row.verdict, row.limit) == (WIDE, allowed)
+
+
+def test_averages_have_the_interval_of_one_of_their_parts():
+    """Twice as wide, of four: as much as an average of four varies less."""
+    assert judged(0.9 * 2.6, averaged=4).verdict == HOLDS
+    row = judged(1.1 * 2.6, averaged=4)
+    assert (row.verdict, row.limit) == (WIDE, 2.6)
 
 
 def test_what_one_error_for_ever_hides_is_too_wide():

@@ -11,11 +11,12 @@ import ldp_kafka as lk
 from ldp_kafka.evaluation.coverage.cells import HOLDS, NARROW, NULL, WIDE
 from ldp_kafka.methods.runnable import names, runnable
 from ldp_kafka.methods.values import VALUES
+from ldp_kafka.records import Ids
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.coverage import released
 from ldp_kafka.runtime.coverage.released import cells, published
 from ldp_kafka.runtime.coverage.subjects import DOMAIN, FURTHER, SLOTS, SUBJECTS
-from ldp_kafka.runtime.coverage.told import told
+from ldp_kafka.runtime.coverage.told import reported, told
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
@@ -48,9 +49,9 @@ def seen(monkeypatch):
     """Each number that `cells` judges, by its cell."""
     found = {}
 
-    def kept(name, numbers, *, lenient):
+    def kept(name, numbers, **how):
         found[name] = numbers
-        return judge(name, numbers, lenient=lenient)
+        return judge(name, numbers, **how)
 
     judge = released.row_of
     monkeypatch.setattr(released, "row_of", kept)
@@ -61,6 +62,7 @@ def seen(monkeypatch):
     "method, statistic",
     [
         ("sw_direct", "mean"),
+        ("sw_direct (moving_average)", "mean"),
         ("cgm", "mean"),
         ("lpu", "frequencies"),
         ("lpa", "mean"),
@@ -146,6 +148,49 @@ def test_runs_that_share_a_log_are_those_of_logs_of_their_own(method, statistic)
     assert len(valued[0]) == 2 * SLOTS
 
 
+@cases("method", ["ba_sw (mechanism: duchi)", "sw_direct (cover)"])
+def test_who_reports_is_told(method):
+    """As many as the release says: by noise, or all from their first value on, and not those of
+    other runs.
+    """
+    one, rng = subject(method, "mean"), np.random.default_rng(2)
+    topology, randomness = one.topology, edge_randomness(one.topology, KEY, "here")
+    values = released.values_of(one, "few reports", 30, rng)
+    meant = told(topology.method, values, released.START)
+    if one.base == "ba_sw":
+        users = Ids.of(f"u3-{user}" for user in range(30))
+        meant = reported(topology.method, meant, released.START, users, randomness)
+    found = {each["slot"]: each for each in published(topology, [values], randomness, 3)}
+    reports = [found[released.START + slot]["reports"] for slot in range(SLOTS)]
+    every, mine = ((~np.isnan(each)).sum(axis=0).tolist() for each in (values, meant))
+    assert reports == mine != every
+
+
+AVERAGED = {
+    HOLDS: lambda found: found,
+    NARROW: lambda found: found._replace(limits=None, standard_error=found.standard_error / 3**0.5),
+    WIDE: lambda found: found._replace(limits=None, standard_error=2 * found.standard_error),
+}
+
+
+@cases("verdict, stream", [*((each, "constant") for each in AVERAGED), (NARROW, "jump")])
+def test_moving_averages_have_the_interval_of_their_own_slot(verdict, stream, monkeypatch):
+    """One as narrow as that of so many slots together does not hold behind a jump, and one twice as
+    wide as the slot's own is too wide where nothing moves.
+    """
+    right = Mean.of_slot
+    monkeypatch.setattr(
+        Mean,
+        "of_slot",
+        lambda *given: [AVERAGED[verdict](one) if one.reports else one for one in right(*given)],
+    )
+    rows = cells(subject("sw_direct (moving_average)", "mean"), stream, 300, runs=60, seed=1)
+    monkeypatch.undo()
+    expected = HOLDS if (verdict, stream) == (NARROW, "constant") else verdict
+    assert expected in {row.verdict for row in rows}
+    assert expected != HOLDS or all(row.verdict == HOLDS for row in rows)
+
+
 def test_kinds_of_users_are_judged_by_themselves():
     rows = cells(subject("sw_direct", "per_user"), "skewed", 30, runs=8, seed=1)
     assert {row.of for row in rows} == {"low", "high"}
@@ -196,10 +241,17 @@ def test_broken_twins_of_a_method_are_called_what_they_are(verdict, monkeypatch)
 
 @cases(
     "method, stream",
-    [("app_s", "daily season"), ("cgm", "jump"), ("gaussian_differential", "jump")],
+    [
+        ("app_s", "daily season"),
+        ("cgm", "jump"),
+        ("gaussian_differential", "jump"),
+        ("sw_direct (cover)", "come and go"),
+    ],
 )
 def test_the_truth_is_that_of_which_reports_are(method, stream, monkeypatch):
-    """Of segments' means, and of values as they are followed: the slot's own are others."""
+    """Of segments' means, of values as they are followed, and of what stands for none: the slot's
+    own are others.
+    """
     asked = subject(method, "mean"), stream, 1500, 60, 1
     assert {row.verdict for row in cells(*asked)} == {HOLDS}
     with monkeypatch.context() as patched:

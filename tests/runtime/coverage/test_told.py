@@ -34,6 +34,23 @@ def test_means_of_segments():
         assert not reports or found[user, slot] == pytest.approx(np.nanmean(part))
 
 
+@cases("name", ["budget_split", "sample_split"])
+def test_means_of_segments_of_coordinates(name):
+    """Of those values of a coordinate that count, which lie next to each other or in its turns."""
+    method = lk.method(
+        name, epsilon=1, window=9, dimension=2, inner="app_s", segment=3, domain=(-5.0, 5.0)
+    )
+    values, apart = streams(2), 1 if name == "budget_split" else 2
+    found = told(method, values, 301)
+    for user, slot, at in np.ndindex(values.shape):
+        turn = (301 + slot) // apart
+        due = (301 + slot - at) % apart == 0 and turn % 3 == 2
+        part = values[user, slot % apart : slot + 1 : apart, at][-3:]
+        assert np.isnan(found[user, slot, at]) != (due and not np.isnan(part[-1]))
+        if due and not np.isnan(part[-1]):
+            assert found[user, slot, at] == pytest.approx(np.nanmean(part))
+
+
 @cases(
     "name, more",
     [
@@ -57,6 +74,22 @@ def test_values_are_clipped_as_the_method_keeps_them(name, more):
         assert np.isnan(np.delete(found[:, slot], rows, axis=0)).all()
         moved += (np.abs(found[rows, slot] - values[rows, slot]) > 0.1).sum()
     assert moved > 100
+
+
+@cases("kind", ["numeric", "categorical"])
+def test_with_cover_no_value_is_one_too(kind):
+    """From a user's first value on: the midpoint, or the number behind the categories."""
+    if kind == "numeric":
+        method = lk.method("sw_direct", epsilon=8.0, window=4, domain=(-5.0, 5.0), cover=True)
+        values, none = streams(), 0.0
+    else:
+        method = lk.method("lpu", epsilon=8.0, window=4, categories=3, cover=True)
+        values, none = np.random.default_rng(2).integers(-1, 3, (40, 11)), 3
+    found = told(method, values, 0)
+    for user, slot in np.ndindex(values.shape):
+        there = ~np.isnan(values[user]) & (kind == "numeric") | (values[user] >= 0)
+        own = values[user, slot] if there[slot] or not there[:slot].any() else none
+        assert found[user, slot] == own or (np.isnan(found[user, slot]) and np.isnan(own))
 
 
 def test_other_values_are_as_they_are():
