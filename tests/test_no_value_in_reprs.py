@@ -132,10 +132,8 @@ PUBLIC = {
     """,
 }
 OF_PARTS = """
-    runtime.stages: answer.Answer answer.AnswerState answer_at_close.AnswerAtClose
-        answer_at_close.AnswerAtCloseState cover.Cover curate.Curate curate.CurateState delay.Delay
-        panes._Pane perturb.Perturb perturb.PerturbState settle.Settle settle.SettleState
-        windows.Released windows.Windows
+    runtime.stages: curate.Curate curate.CurateState panes._Pane perturb.Perturb
+        perturb.PerturbState windows.Released windows.Windows
     runtime.status: reading._Asked sample.Tails
 """
 """Made of parts that say what they are: these are met at work."""

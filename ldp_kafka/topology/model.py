@@ -52,7 +52,7 @@ from ldp_kafka.topology.sections import (
     Privacy,
     Runtime,
 )
-from ldp_kafka.topology.sources import SOURCES, stage_of
+from ldp_kafka.topology.sources import SOURCES
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
@@ -427,8 +427,7 @@ class Topology(Checked):
     def flow(self) -> Flow:
         """Its topics, agents and roles, by ``input.source``."""
         source = "curator" if self.curated else self.input.source
-        folds = stage_of(self.method, self.input)
-        return SOURCES[source](self.name, self.input, self.method.phases, folds)
+        return SOURCES[source](self.name, self.input, self.method.phases)
 
     @property
     def curated(self) -> bool:

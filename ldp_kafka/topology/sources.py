@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ldp_kafka.methods import DelayMethod, Method
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Relay, Role, Topic
-from ldp_kafka.topology.sections import AT_ONCE, Input
+from ldp_kafka.topology.sections import Input
 
-__all__ = ["SOURCES", "stage_of"]
+__all__ = ["SOURCES"]
 
 _LOG = {"cleanup.policy": "delete"}
 # The relay writes each record with the timestamp that it had
@@ -71,7 +70,7 @@ def _edge(name: str, source: Input, key: str) -> _Edge:
     return _Edge(given, raw, dead, relay)
 
 
-def _of_topic(name: str, source: Input, phases: int, folds: str) -> Flow:
+def _of_topic(name: str, source: Input, phases: int) -> Flow:
     """Raw values lie in a topic at the edge, and a role there perturbs them."""
     sources, at = source.partitions, _edge(name, source, "user")
     reports = Topic(
@@ -84,7 +83,7 @@ def _of_topic(name: str, source: Input, phases: int, folds: str) -> Flow:
     asked = phases > 1
     perturb = at.agent(
         "perturb",
-        folds,
+        "perturb",
         reports,
         "state of the users",
         gaps=source.gaps == "allow",
@@ -101,9 +100,9 @@ def _of_topic(name: str, source: Input, phases: int, folds: str) -> Flow:
     )
 
 
-def _of_curator(name: str, source: Input, phases: int, folds: str) -> Flow:
+def _of_curator(name: str, source: Input, phases: int) -> Flow:
     """Values of aggregate streams lie in a topic that a role which sees them releases from."""
-    del phases, folds  # there is nobody to ask
+    del phases  # there is nobody to ask
     at, releases = _edge(name, source, "stream"), _releases(name, source.partitions)
     state = "state of the streams, and their open windows"
     curate = at.agent("curate", "curate", releases, state, gaps=source.gaps == "allow")
@@ -135,11 +134,10 @@ def _requests(name: str) -> Topic:
     )
 
 
-def _of_devices(name: str, source: Input, phases: int, folds: str) -> Flow:
+def _of_devices(name: str, source: Input, phases: int) -> Flow:
     """Devices perturb by themselves: a report's id says in which partition it is. What a
     coordinator asks they read where it is written.
     """
-    del folds  # there is no raw log
     reports = Topic(
         f"{name}.device-reports",
         source.partitions,
@@ -216,12 +214,11 @@ def _collected(
     return replace(whole, sums=sums, requests=requests, roles=(*before, *roles))
 
 
-SOURCES: dict[str, Callable[[str, Input, int, str], Flow]] = {
+SOURCES: dict[str, Callable[[str, Input, int], Flow]] = {
     "topic": _of_topic,
     "devices": _of_devices,
     "curator": _of_curator,
 }
 """By ``input.source``, or ``curator`` where one is trusted: what runs for a topology of this name,
-whose coordinator has users report in so many phases a slot (0: there is none), and whose raw values
-at the edge are folded by this stage.
+whose coordinator has users report in so many phases a slot (0: there is none).
 """

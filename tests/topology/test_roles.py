@@ -25,6 +25,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin, setup
 from ldp_kafka.runtime.log import Message, Output, Record
+from ldp_kafka.runtime.stages.gates import AtClose, AtOnce, Covered, WindowCloses, gate_of
 from ldp_kafka.runtime.tools.state import read_state
 from ldp_kafka.runtime.worker import children
 from ldp_kafka.topology import loads, plan, schema
@@ -186,9 +187,11 @@ def test_a_table_fits_together(flow):
 def test_no_stage_is_idle():
     """What is bound is an agent's in some table."""
     used = {agent.stage for flow in FLOWS for role in flow.roles for agent in role.agents}
-    # one of them, as the method and the input ask
-    edge = {"perturb", "settle", "cover", "delay", "answer", "answer_at_close"}
-    assert used | edge == bindings.STAGES.keys()
+    assert used == bindings.STAGES.keys()
+
+
+def test_no_gate_is_idle():
+    """Each is some edge's, as the method and the input ask."""
     methods = (
         "sw_direct, epsilon: 1.0, window: 10",
         "sw_direct, epsilon: 1.0, window: 10, cover: true",
@@ -196,11 +199,11 @@ def test_no_stage_is_idle():
         "naive, level: event, epsilon: 1.0, delay: 4",
     )
     found = {
-        topology(more=more, method=method).reader("meters.raw")[1].stage
+        type(gate_of(topology(more=more, method=method), None))
         for method in methods
         for more in ("", ", per_slot: mean")
     }
-    assert found == edge
+    assert found == {AtOnce, AtClose, Covered, WindowCloses}
 
 
 def test_someone_elses_raw_topic_is_not_ours():

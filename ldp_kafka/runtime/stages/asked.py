@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field
-from ldp_kafka.errors import BadRecord
+from ldp_kafka.errors import BadRecord, InvariantError
 from ldp_kafka.methods.base import SENT, Step
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.protocols import Request as Asking
@@ -37,7 +37,7 @@ from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.runtime.keys import EdgeNoise
-from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.stages.places import Passed
 from ldp_kafka.runtime.stages.requests import read_request
 from ldp_kafka.runtime.stages.users import Users
@@ -228,9 +228,11 @@ class Requested:
 
 def asked_of(topology: Topology) -> Requested | None:
     """That of a topology's edge; None where no coordinator asks."""
-    if not isinstance(topology.method, Responder):
+    method, hold = topology.method, topology.input.hold
+    if method.phases < 2:  # an answer of one phase is a report of its slot
         return None
-    hold = topology.input.hold
+    if not isinstance(method, Responder):
+        raise InvariantError(f"{method.name} is asked for nothing")
     # values of open slots are held in the ring, too, unless they wait in panes
     places = hold + (0 if topology.holds_slots else topology.input.lateness + 1)
-    return Requested(topology.method, hold, places)
+    return Requested(method, hold, places)

@@ -80,9 +80,7 @@ class AtOnce:
         """The values that are accepted with a run of messages, and the reports of them."""
         return perturb(self._due(state, run, rows, places, output))
 
-    def _due(
-        self, state: Held, run: Run, rows: Rows, places: Places, output: Output
-    ) -> Placed:
+    def _due(self, state: Held, run: Run, rows: Rows, places: Places, output: Output) -> Placed:
         """The values that are to be reported, each with its message."""
         del run
         if not len(rows.slots):
@@ -121,9 +119,7 @@ class AtClose(AtOnce):
         found.complain("shards", panes.strangers, "users lie in a pane that is not theirs")
         found.complain("shards", panes.ended, "panes are of slots that are closed")
 
-    def _due(
-        self, state: Held, run: Run, rows: Rows, places: Places, output: Output
-    ) -> Placed:
+    def _due(self, state: Held, run: Run, rows: Rows, places: Places, output: Output) -> Placed:
         found = list(self._closed(state, run, rows, places, output))
         if not found:
             return NO_ROWS

@@ -5,7 +5,7 @@ each of them holds, is what one owner gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
@@ -20,7 +20,11 @@ WRITTEN = (0.0, 0.5, 0.5, 1.0)  # shares of a snapshot's shards that are written
 
 
 def of_kind(kind: type[Any], stage: Any) -> Stage[Any]:
-    """A stage like this one, of another class, or of a class that stands before its own."""
+    """A stage like this one, of another class, or of a class that stands before its own, or before
+    that of one of its parts (``PART``).
+    """
+    if (part := getattr(kind, "PART", "")) and hasattr(stage, part):
+        return replace(stage, **{part: of_kind(kind, getattr(stage, part))})
     if not issubclass(kind, type(stage)):
         kind = type(kind.__name__, (kind, type(stage)), {})
     return kind(**{each.name: getattr(stage, each.name) for each in fields(stage)})

@@ -201,7 +201,7 @@ def followed(of, log):
     for message in log:
         said += reports(stage, stage.fold(state, [message]).records)
         twin.fold(stage, message)
-        assert (state.closed, state.settled) == (twin.closed, twin.settled)
+        assert (state.closed, state.asked.settled) == (twin.closed, twin.settled)
         names = sorted({*twin.states, *(name for users in twin.open.values() for name in users)})
         whose = dict(zip(state.users.rows(Ids.of(names)), names, strict=True)) if names else {}
         held = {(whose[at], slot): value for (at, slot), value in rounds.held(state).items()}

@@ -19,7 +19,7 @@ from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.roles import make
-from ldp_kafka.runtime.stages.settle import Settle
+from ldp_kafka.runtime.stages.gates import AtClose
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
@@ -182,15 +182,18 @@ class ClosedByEvents:
 class CoversNobody:
     """Who has no value is silent."""
 
-    _closed = Settle._closed
+    PART = "gate"
+    _closed = AtClose._closed
 
 
 class PassesEmptySlotsOver:
     """A slot in which nobody has a value is not reported."""
 
+    PART = "gate"
+
     def _closed(self, state, *more):
         for placed in super()._closed(state, *more):
-            if (placed.values != self._nothing).any():
+            if (placed.values != self.nothing).any():
                 yield placed
 
 

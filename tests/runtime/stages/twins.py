@@ -78,10 +78,12 @@ class NoZeros:
 class ForgetsWhoIsKnown:
     """Covers after a crash whom it has heard since."""
 
+    PART = "gate"
+
     def _closed(self, state, *more):
         heard = state.__dict__.setdefault("heard", set())
         for placed in super()._closed(state, *more):
-            with_value = placed.values != self._nothing
+            with_value = placed.values != self.nothing
             heard |= set(placed.users[with_value].tolist())
             yield placed.take(np.isin(placed.users, list(heard)))
 
@@ -89,24 +91,22 @@ class ForgetsWhoIsKnown:
 class SkipsWhoHasNoValue:
     """Takes no part in a slot of which nobody has a value, once it was loaded."""
 
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.loaded = True
-        return state
+    PART = "gate"
 
     def _closed(self, state, *more):
+        loaded = state.shard_offsets.max() >= 0
         for placed in super()._closed(state, *more):
-            if (placed.values != self._nothing).any() or not hasattr(state, "loaded"):
+            if (placed.values != self.nothing).any() or not loaded:
                 yield placed
 
 
 class AsksAgain:
     """An edge whose requests settle nothing."""
 
-    def _ask(self, state, message, output):
-        before = state.settled
-        super()._ask(state, message, output)
-        state.settled = before
+    def _ask(self, state, *more):
+        before = state.asked.settled
+        super()._ask(state, *more)
+        state.asked.settled = before
 
 
 class ForgetsAtClose:
@@ -121,16 +121,19 @@ class ForgetsAtClose:
 class OnePlaceTooFew:
     """Holds values of one slot fewer than may be asked for."""
 
-    @property
-    def _places(self):
-        return self.hold - 1
+    PART = "requested"
+
+    def __init__(self, **given):
+        super().__init__(**given | {"places": given["hold"] - 1})
 
 
 class ForgetsWhatIsAhead:
     """An edge that lets go of values in shards that are ahead of it."""
 
-    def _forget(self, state, before, offset):
-        super()._forget(state, before, 2**62)
+    PART = "requested"
+
+    def forget(self, state, before, offset):
+        super().forget(state, before, 2**62)
 
 
 class NoOffset:
