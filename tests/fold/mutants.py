@@ -168,7 +168,10 @@ class AcksAhead(Epoch[Any]):
 
 
 class EndedEpochAcks(Epoch[Any]):
-    """A snapshot that ends after its epoch acknowledges all the same."""
+    """A snapshot that ends after its epoch is written, and acknowledges, all the same."""
+
+    async def _put(self, key: str, value: bytes | None) -> None:
+        await self.table.put(key, value)
 
     def _acknowledge(self, handle: Any) -> None:
         self.acknowledge(handle)

@@ -112,6 +112,10 @@ class Sink(Protocol):
         """A snapshot was written, in so many seconds."""
 
 
+class _EndedError(Exception):
+    """A snapshot is left as a crash would leave it."""
+
+
 class Epoch(Generic[S]):
     """One term of ownership of one partition.
 
@@ -351,15 +355,26 @@ class Epoch(Generic[S]):
         snapshot, mark = self.snapshot(), self.output.mark()
         self._folded_bytes = self._folded = 0
         self._check_sizes(snapshot)
-        await self.persist(
-            snapshot,
-            flush=lambda: self.output.flush(mark),
-            put=self.table.put,
-            acknowledge=self._acknowledge,
-        )
+        try:
+            await self.persist(
+                snapshot,
+                flush=lambda: self.output.flush(mark),
+                put=self._put,
+                acknowledge=self._acknowledge,
+            )
+        except _EndedError:
+            return
         self._saved = self.clock()
         self._cost = self._saved - begin
         self.output.saved(snapshot, self._cost)
+
+    async def _put(self, key: str, value: bytes | None) -> None:
+        """Unless the epoch has ended: the next one may have begun from an older checkpoint, and
+        have let go of what this record is about.
+        """
+        if self.ended:
+            raise _EndedError
+        await self.table.put(key, value)
 
     def _acknowledge(self, handle: Any) -> None:
         """Unless the epoch has ended: the next one may have begun from an older checkpoint."""

@@ -312,6 +312,28 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
     assert done == [0, 1]
 
 
+def test_an_epoch_that_has_ended_writes_nothing_more():
+    """Its snapshot is under way, and the next owner of the partition may have dropped its records:
+    what came behind that would be left for ever.
+    """
+    made, put = agent((None, 0, 9, False)), []
+
+    async def script():
+        hold = asyncio.Event()
+        made.host.producers.flush = lambda _: hold.wait()
+        made.host.producers.put = lambda record: put.append(record)
+        epoch = made.epochs[0] = await made._begun(0)
+        folded_one(epoch, 0, object())
+        saving = asyncio.create_task(epoch.save())
+        await asyncio.sleep(0)
+        made._end({0})
+        hold.set()
+        await saving
+
+    asyncio.run(script())
+    assert put == []
+
+
 def batch_event(first, count):
     """An event of Faust's with a batch of consecutive messages."""
     run = Run(np.arange(first, first + count), np.full(count, 1_760_000_040_000), [EVENT] * count)
