@@ -132,7 +132,8 @@ PUBLIC = {
     """,
 }
 OF_PARTS = """
-    runtime.stages: curate.Curate curate.CurateState panes._Pane perturb.Perturb
+    runtime.stages: asked.Asked asked.Requested curate.Curate curate.CurateState gates.AtClose
+        gates.AtOnce gates.Covered gates.WindowCloses panes._Pane perturb.Perturb
         perturb.PerturbState windows.Released windows.Windows
     runtime.status: reading._Asked sample.Tails
 """

@@ -27,7 +27,7 @@ from ldp_kafka.randomness import Keyed, System
 from ldp_kafka.runtime.kafka import forwarder
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.recovery.epoch import Epoch
-from ldp_kafka.runtime.stages import answer, coordinate, curate
+from ldp_kafka.runtime.stages import asked, coordinate, curate
 from ldp_kafka.runtime.stages import perturb as edge
 from ldp_kafka.runtime.stages.panes import PaneOf
 from ldp_kafka.runtime.stages.report_messages import Drawn
@@ -113,15 +113,15 @@ def late(charge):
 def answering_twice(ask):
     """Takes every request of a closed slot for its first one, and lets no value go."""
 
-    def asked(self, state, message, output):
+    def again(self, state, message, *more):
         settled, request = self._passed(state).settled, read_request(message.value)
         if request.slot <= settled:
-            state.settled = request.slot - 1
-            state.users.state.columns["asked"][:] = state.settled
-        ask(self, state, message, output)
-        state.settled = max(state.settled, settled)
+            state.asked.settled = request.slot - 1
+            state.users.state.columns["asked"][:] = state.asked.settled
+        ask(self, state, message, *more)
+        state.asked.settled = max(state.asked.settled, settled)
 
-    return asked
+    return again
 
 
 def committing(append):
@@ -166,7 +166,8 @@ def without_values(load):
 
     def loaded(self, meta, shards):
         state = load(self, meta, shards)
-        state.users.state.columns["held"][:] = answer.NOTHING
+        if self.requested is not None:
+            state.users.state.columns["held"][:] = asked.NOTHING
         return state
 
     return loaded
@@ -216,8 +217,8 @@ def break_it(name: str) -> None:
     elif name == "bounds where a fold ends":
         edge.Perturb._at_bounds = ending(edge.Perturb._at_bounds)
     elif name == "answers twice":
-        answer.Answer._ask = answering_twice(answer.Answer._ask)
-        answer.Answer._forget = lambda *_: None
+        edge.Perturb._ask = answering_twice(edge.Perturb._ask)
+        asked.Requested.forget = lambda *_: None
     elif name == "commits before arrival":
         forwarder.Forwarder._append = committing(forwarder.Forwarder._append)
     elif name == "decides anew":
@@ -226,7 +227,7 @@ def break_it(name: str) -> None:
         curate.Curate.shards_of = without_panes(curate.Curate.shards_of)
         curate.Curate.dirty = without_panes(curate.Curate.dirty)
     elif name == "held values forgotten":
-        answer.Answer.load = without_values(answer.Answer.load)
+        edge.Perturb.load = without_values(edge.Perturb.load)
     elif name == "reads nothing again":
         Epoch.check = reading_nothing(Epoch.check)
     elif name != "none":

@@ -20,18 +20,18 @@ from ldp_kafka.methods.delay.windows import SETTINGS
 from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, PROGRESS, Metrics
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages import (
-    answer,
+    asked,
     collect,
     collect_devices,
     collect_phases,
     coordinate,
     counting,
     curate,
+    gates,
     merge,
     panes,
     perturb,
     raw,
-    settle,
     windows,
 )
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
@@ -48,6 +48,11 @@ PERTURB = {
     "clamped": 6,
     "watermark": 1_500,
     "reports_waiting": 12,
+    "open_slots": 13,
+    "windows": 14,
+    "requests": 15,
+    "requests_late": 16,
+    "requests_refused": 17,
     "dead_letters:not_json": 8,
 }
 COLLECT = {
@@ -77,8 +82,6 @@ CURATE = {
     "open_slots": 3,
     "dead_letters:not_json": 8,
 }
-SETTLE = PERTURB | {"open_slots": 3, "windows": 4}
-ANSWER = PERTURB | {"requests": 2, "requests_late": 3, "requests_refused": 4}
 COORDINATE = {
     "releases": 3,
     "publications": 2,
@@ -173,15 +176,13 @@ def counted(*modules) -> set[str]:
 @cases(
     ("role", "counts", "modules"),
     [
-        ("perturb", PERTURB, (perturb, raw)),
+        ("perturb", PERTURB, (perturb, gates, asked, windows, panes, raw)),
         ("collect", COLLECT, (collect, counting)),
         ("collect", COLLECT, (collect_devices, counting)),
         ("collect", MERGE, (merge,)),
-        ("perturb", ANSWER, (perturb, raw, answer)),
         ("collect", COLLECT, (collect, counting, collect_phases)),
         ("coordinate", COORDINATE, (coordinate,)),
         ("curate", CURATE, (curate, windows, panes, raw)),
-        ("perturb", SETTLE, (perturb, settle, windows, panes, raw)),
     ],
 )
 def test_every_count_of_a_stage_is_mapped(role, counts, modules):

@@ -54,7 +54,7 @@ def topology(source="topic", more="", method=""):
 GIVEN = {"curator": "topic"}
 """Where values come from, of sources that are not that by themselves."""
 FLOWS = [
-    SOURCES[source]("meters", topology(GIVEN.get(source, source)).input, phases, "perturb")
+    SOURCES[source]("meters", topology(GIVEN.get(source, source)).input, phases)
     for source in SOURCES
     for phases in (0, 1, 2)
 ]
@@ -280,9 +280,9 @@ class Toy:
         return output
 
 
-def with_toy(name, source, phases, folds):
+def with_toy(name, source, phases):
     """The table of a raw topic, and a further role on the collector's side."""
-    flow = OF_TOPIC(name, source, phases, folds)
+    flow = OF_TOPIC(name, source, phases)
     wishes = Topic(f"{name}.wishes", 1, {"cleanup.policy": "delete"}, "wishes", COLLECTOR)
     granted = Topic(f"{name}.granted", 2, {"cleanup.policy": "delete"}, "granted", COLLECTOR)
     grant = Agent("grant", "grant", wishes, (granted,), "wishes that wait")
@@ -307,7 +307,7 @@ def toy(monkeypatch):
 
 def test_a_new_roles_topics_group_and_stage(toy):
     """They come after the others', on its side."""
-    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0, "perturb").topics]
+    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0).topics]
     new = ["meters.wishes", "meters.granted", "meters-toy-grant-changelog"]
     assert [topic.name for topic in toy.topics()] == before + new
     assert {topic.side for topic in toy.topics() if topic.name in new} == {COLLECTOR}

@@ -99,7 +99,7 @@ class Second(NamedTuple):
         return f"Second({len(self.users)})"  # never a value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Requested:
     """The values of one partition that are asked for.
 
@@ -113,6 +113,9 @@ class Requested:
     method: Responder
     hold: int
     places: int
+
+    def __repr__(self) -> str:
+        return f"Requested({self.method.name})"
 
     @property
     def fields(self) -> dict[str, Field]:

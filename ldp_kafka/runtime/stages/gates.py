@@ -40,7 +40,7 @@ Perturbing = Callable[[Placed], tuple[Placed, Answered]]
 """Perturbs values: those that are accepted, and their reports."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AtOnce:
     """A value that came in time goes with its message.
 
@@ -55,6 +55,9 @@ class AtOnce:
     """Whether ticks alone close slots."""
 
     method: Method
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.method.name})"  # never what its key draws
 
     def panes(self, users: Users) -> Panes | None:
         """The panes of a partition of these users, None where no value waits."""
@@ -93,7 +96,7 @@ class AtOnce:
         return found.take(in_time)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AtClose(AtOnce):
     """The values of a slot go together, with the message that closes it.
 
@@ -164,7 +167,7 @@ class AtClose(AtOnce):
         return self.method.bound(values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Covered(AtClose):
     """The same for every user of the partition, with a value or without: presence is hidden.
 
@@ -210,7 +213,7 @@ class Covered(AtClose):
                 yield Placed(who, *np.broadcast_arrays(slot, values[who], moving))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WindowCloses(AtClose):
     """The values of a window go together, and what it releases is reported, a report a slot.
 

@@ -147,7 +147,7 @@ def test_what_is_wrong_with_a_state_is_said():
         found = stage.look({**meta, **more}, {**shards, **(changed or {})})
         return [text.partition(" ")[2] for _, text in found.problems]
 
-    assert wrong(settled=state.settled + 1) == ["values are held of slots that are settled"]
+    assert wrong(settled=state.asked.settled + 1) == ["values are held of slots that are settled"]
     assert wrong(closed=state.closed + 1) == ["panes are of slots that are closed"]
     pane = next(name for name in shards if "." in name)
     assert wrong({pane: b"x"}) == ["panes cannot be read"]

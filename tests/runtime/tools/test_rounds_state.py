@@ -148,7 +148,7 @@ def test_a_value_that_should_be_gone_is_found():
 
     def change(name, column):
         def put(cells):
-            at, lap = stage._place(state.settled)
+            at, lap = stage.requested._place(state.asked.settled)
             cells[0, at] = lap | 1
 
         return ring(column, put) if name == "held" else column

@@ -321,7 +321,7 @@ def test_an_epoch_that_has_ended_writes_nothing_more():
     async def script():
         hold = asyncio.Event()
         made.host.producers.flush = lambda _: hold.wait()
-        made.host.producers.put = lambda record: put.append(record)
+        made.host.producers.put = put.append
         epoch = made.epochs[0] = await made._begun(0)
         folded_one(epoch, 0, object())
         saving = asyncio.create_task(epoch.save())
