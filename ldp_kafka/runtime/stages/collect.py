@@ -20,6 +20,7 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
+from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.latest import without
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
@@ -41,7 +42,7 @@ class CollectState:
 
 
 @dataclass(frozen=True)
-class Collect:
+class Collect(UnkeyedStage):
     """The collect stage of one source.
 
     Parameters
@@ -60,9 +61,6 @@ class Collect:
     fingerprint: str
     layout: str
     publisher: Publisher
-    deployment: ClassVar[str] = ""
-    seal: ClassVar[None] = None
-    key: ClassVar[str] = ""
 
     @cached_property
     def _counting(self) -> Counting:
@@ -189,16 +187,6 @@ class Collect:
 
     def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
         return state.source.sums.dump(shards) | state.source.latest.dump(shards)
-
-    def watermark(self, state: CollectState) -> int:
-        del state
-        return -1
-
-    def users(self, state: CollectState) -> None:
-        del state
-
-    def budget(self, state: CollectState) -> None:
-        del state
 
     def meta(self, state: CollectState) -> dict[str, Any]:
         return {"last": list(state.last), "slots": self.size, **state.source.meta()}

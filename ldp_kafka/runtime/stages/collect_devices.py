@@ -35,6 +35,7 @@ from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.device_rows import DeviceRows, partition_of, said
+from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.latest import without
 from ldp_kafka.runtime.stages.parts import Counted, Part, PartOf, look_at_parts
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
@@ -68,7 +69,7 @@ class DevicesState:
 
 
 @dataclass(frozen=True)
-class CollectDevices:
+class CollectDevices(UnkeyedStage):
     """The collect stage of one partition of the devices' reports.
 
     Parameters
@@ -101,9 +102,6 @@ class CollectDevices:
     slot_ms: int = 1
     lateness: int = 0
     max_ahead_ms: int = 0
-    deployment: ClassVar[str] = ""
-    seal: ClassVar[None] = None
-    key: ClassVar[str] = ""
 
     @cached_property
     def _counting(self) -> Counting:
@@ -333,12 +331,6 @@ class CollectDevices:
 
     def watermark(self, state: DevicesState) -> int:
         return state.watermark
-
-    def users(self, state: DevicesState) -> None:
-        del state
-
-    def budget(self, state: DevicesState) -> None:
-        del state
 
     def meta(self, state: DevicesState) -> dict[str, Any]:
         return {"form": _FORM, "watermark": state.watermark, **state.source.meta()}

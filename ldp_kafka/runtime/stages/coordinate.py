@@ -26,6 +26,7 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Request, Sums
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.rounds import Round, Rounds, Spent
 from ldp_kafka.runtime.wire.arrow import check_size
@@ -52,7 +53,7 @@ class CoordinateState:
 
 
 @dataclass(frozen=True)
-class Coordinate:
+class Coordinate(UnkeyedStage):
     """The coordinate stage of one topology.
 
     Parameters
@@ -75,9 +76,6 @@ class Coordinate:
     hold: int
     processing: Processing = field(default_factory=Processing)
     partition: int = 0
-    deployment: ClassVar[str] = ""
-    seal: ClassVar[None] = None
-    key: ClassVar[str] = ""
 
     def fresh(self) -> CoordinateState:
         decides = self.method.protocol.coordinator(self.processing)
@@ -209,19 +207,8 @@ class Coordinate:
         told = {"coordinator": state.coordinator.saved(), "rounds": state.rounds.saved()}
         return {SHARD: json.dumps(told, separators=(",", ":")).encode()}
 
-    def watermark(self, state: CoordinateState) -> int:
-        del state
-        return -1
-
-    def users(self, state: CoordinateState) -> None:
-        del state
-
-    def budget(self, state: CoordinateState) -> None:
-        del state
-
-    def meta(self, state: CoordinateState) -> dict[str, Any]:
+    def meta(self, _: CoordinateState) -> dict[str, Any]:
         """Nothing: all of it is in the shard, which can be ahead."""
-        del state
         return {}
 
     def load(

@@ -231,9 +231,8 @@ class Curate(KeyedStage):
     def users(self, state: CurateState) -> int:
         return state.users.state.count
 
-    def budget(self, state: CurateState) -> None:
+    def budget(self, _: CurateState) -> None:
         """None: each value is charged once, when its window closes."""
-        del state
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The streams of the partition and its open slots. Whose digest an id has depends on the

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.sealing import Seal
 
-__all__ = ["KeyedStage"]
+__all__ = ["KeyedStage", "UnkeyedStage"]
 
 
 class KeyedStage:
@@ -30,3 +32,23 @@ class KeyedStage:
     def seal(self) -> Seal:
         """Of the edge's key: the state holds what users have spent and, in some methods, values."""
         return self.randomness.seal
+
+
+class UnkeyedStage:
+    """A stage that folds reports, or what was made of them: its state holds nothing of a user's own
+    that a seal would hide, no budget, and no event time.
+    """
+
+    deployment: ClassVar[str] = ""
+    key: ClassVar[str] = ""
+    seal: ClassVar[None] = None
+
+    def watermark(self, _: Any, /) -> int:
+        """No time of an event is known."""
+        return -1
+
+    def users(self, _: Any, /) -> None:
+        """No users are known."""
+
+    def budget(self, _: Any, /) -> None:
+        """No user has one here."""

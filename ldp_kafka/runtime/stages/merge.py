@@ -19,6 +19,7 @@ from ldp_kafka.methods.protocols import Coordinator
 from ldp_kafka.records import KEPT, Partial
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.processed import Processed, processed
 from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, look_at_sums, slots_in_a_shard
@@ -61,7 +62,7 @@ class MergeState:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(UnkeyedStage):
     """The merge stage of one topology.
 
     Parameters
@@ -87,9 +88,6 @@ class Merge:
     twice: tuple[MakeRelease, Processed | None] | None = None
     looks_back: int = 0
     partition: int = 0
-    deployment: ClassVar[str] = ""
-    seal: ClassVar[None] = None
-    key: ClassVar[str] = ""
 
     @cached_property
     def size(self) -> int:
@@ -217,16 +215,6 @@ class Merge:
 
     def dump(self, state: MergeState, shards: Iterable[str]) -> dict[str, bytes]:
         return state.sums.dump(shards)
-
-    def watermark(self, state: MergeState) -> int:
-        del state
-        return -1
-
-    def users(self, state: MergeState) -> None:
-        del state
-
-    def budget(self, state: MergeState) -> None:
-        del state
 
     def meta(self, state: MergeState) -> dict[str, Any]:
         return {

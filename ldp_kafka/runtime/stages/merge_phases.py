@@ -18,6 +18,7 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Partial, Sums
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.lanes import joined, looked, split
 from ldp_kafka.runtime.stages.merge import Merge, MergeState, Phases
 from ldp_kafka.runtime.stages.slot_sums import look_at_sums
@@ -74,7 +75,7 @@ class MergeSecond(Merge):
 
 
 @dataclass(frozen=True)
-class MergePhases:
+class MergePhases(UnkeyedStage):
     """The merge stage of a topology with a coordinator.
 
     Parameters
@@ -93,9 +94,6 @@ class MergePhases:
     fingerprint: str
     layout: str
     partition: int = 0
-    deployment: ClassVar[str] = ""
-    seal: ClassVar[None] = None
-    key: ClassVar[str] = ""
 
     @cached_property
     def _lanes(self) -> Sequence[Merge]:
@@ -179,16 +177,6 @@ class MergePhases:
             for lane, each in enumerate(state.lanes)
             for shard, payload in each.sums.dump(wanted[lane]).items()
         }
-
-    def watermark(self, state: PhasesState) -> int:
-        del state
-        return -1
-
-    def users(self, state: PhasesState) -> None:
-        del state
-
-    def budget(self, state: PhasesState) -> None:
-        del state
 
     def meta(self, state: PhasesState) -> dict[str, Any]:
         lanes = zip(self._lanes, state.lanes, strict=True)
