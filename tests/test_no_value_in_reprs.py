@@ -66,8 +66,8 @@ PUBLIC = {
         runtime.recovery: epoch.Limits rules.Rule
         runtime.releases: choosing.Choosing deliver.Wanted rows.Column since.Since
         runtime.stages: collect.Collect collect_device_phases.CollectDevicePhases
-            collect_devices.CollectDevices collect_phases.CollectPhases
-            collect_phases.CountingSecond coordinate.Coordinate counting.Counting merge.Merge
+            collect_devices.CollectDevices counting.CountingSecond
+            coordinate.Coordinate counting.Counting merge.Merge
             merge_phases.MergeFirst merge_phases.MergePhases merge_phases.MergeSecond panes.PaneOf
             per_slot.Taking processed.Processed raw.RawPartition releases.Publisher
             report_messages.ReportMessages stream_releases.StreamReleases
@@ -101,7 +101,7 @@ PUBLIC = {
         runtime.demo: play.Played
         runtime.releases: plot._Series view.Line
         runtime.stages: collect.CollectState collect_device_phases.DevicePhasesState
-            collect_devices.DevicesState collect_phases.PhasesState coordinate.CoordinateState
+            collect_devices.DevicesState coordinate.CoordinateState
             counting.SourceState merge.MergeState merge_phases.PhasesState parts.PartOf
             requests.Forwarding rounds.Round rounds.Rounds rounds.Spent slot_sums.At
             slot_sums.SecondReports slot_sums.SlotSums slot_sums.Summed

@@ -12,7 +12,6 @@ from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.stages.collect import make_collect
 from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_phases
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
-from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
 from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.merge import make_merge
@@ -26,7 +25,6 @@ __all__ = ["STAGES", "make"]
 STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
     "collect": make_collect,
-    "collect_phases": make_collect_phases,
     "collect_devices": make_collect_devices,
     "collect_device_phases": make_collect_device_phases,
     "merge": make_merge,

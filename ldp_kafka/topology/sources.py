@@ -88,8 +88,7 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
         "state of the users",
         gaps=source.gaps == "allow",
     )
-    stage = "collect_phases" if asked else "collect"
-    collect = Agent("collect", stage, reports, (), "open windows of each source")
+    collect = Agent("collect", "collect", reports, (), "open windows of each source")
     forward = Forward(f"{name}-forward", _requests(name), at.raw) if asked else None
     edge = Role(name, "perturb", (perturb,), needs_key=True, forward=forward, relay=at.relay)
     return replace(

@@ -4,6 +4,11 @@ perturbed reports only: no privacy guarantee rests on it.
 A batch counts iff its (bound, chunk) comes after the last one of its source; ``closed`` is the
 edge's and is followed, never decided here. When it passes a slot, what the source has of the slot
 goes to the merger; runs of slots without reports go as one partial.
+
+Where a coordinator asks, slots have two phases, which close by themselves. The first phase of a
+slot is closed as the edge closes slots, the second when the edge says that the slot is settled: its
+request was answered, or none can come any more. Reports of the second phase cost what their request
+said; those of each cost are summed by themselves.
 """
 
 from __future__ import annotations
@@ -15,12 +20,14 @@ from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.protocols.request import FIRST
 from ldp_kafka.records import KEPT, Reports, hexadecimal
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
+from ldp_kafka.runtime.stages.counting import COUNTS, Counting, CountingSecond, SourceState
 from ldp_kafka.runtime.stages.keyed import UnkeyedStage
+from ldp_kafka.runtime.stages.lanes import joined, looked, named, split
 from ldp_kafka.runtime.stages.latest import without
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
@@ -39,6 +46,13 @@ class CollectState:
     source: SourceState
     last: tuple[int, int] = (-1, -1)
     """(bound, chunk) of the last batch that counted."""
+    second: SourceState | None = None
+    """Of the second phase; None where slots have one, which `source` is of."""
+
+    @property
+    def phases(self) -> list[SourceState]:
+        """Of each phase."""
+        return [self.source] if self.second is None else [self.source, self.second]
 
 
 @dataclass(frozen=True)
@@ -67,12 +81,21 @@ class Collect(UnkeyedStage):
         return Counting(self.method, self.partials_topic, self.partition, self.publisher)
 
     @cached_property
+    def _second(self) -> Counting:
+        return CountingSecond(self.method, self.partials_topic, self.partition, self.publisher)
+
+    @property
+    def _phases(self) -> int:
+        return max(1, self.method.phases)
+
+    @cached_property
     def size(self) -> int:
         """Slots in a slot shard of the state."""
         return self._counting.slots_in_a_shard
 
     def fresh(self) -> CollectState:
-        return CollectState(self._counting.fresh(SlotSums(self.size)))
+        both = (self._counting.fresh(SlotSums(self.size)) for _ in range(self._phases))
+        return CollectState(next(both), second=next(both, None))
 
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Output:
         """Partials of consecutive messages."""
@@ -167,41 +190,55 @@ class Collect(UnkeyedStage):
 
     def _counted(self, state: CollectState, batch: Reports) -> tuple[Counting, SourceState]:
         """How the reports of a batch count, and where."""
-        del batch
-        return self._counting, state.source
+        if batch.phase == FIRST or state.second is None:
+            return self._counting, state.source
+        return self._second, state.second
 
     def _closes(self, state: CollectState, batch: Reports) -> bool:
         """Whether it says that more is closed."""
-        return state.source.closes(batch.closed)
+        closes = state.source.closes(batch.closed)
+        return closes or (state.second is not None and state.second.closes(batch.settled))
 
     def _close(self, state: CollectState, batch: Reports, output: Output) -> None:
         """Hand over what a batch says is closed."""
         if batch.closed is not None:
             self._counting.close(state.source, batch.closed, output)
+        if state.second is not None and batch.settled is not None:
+            self._second.close(state.second, batch.settled, output)
 
     def dirty(self, state: CollectState) -> set[str]:
-        return state.source.sums.dirty() | state.source.latest.dirty()
+        return joined((it.sums.dirty() | it.latest.dirty() for it in state.phases), alone=True)
 
     def shards_of(self, state: CollectState) -> set[str]:
-        return state.source.sums.shards() | state.source.latest.names()
+        return joined((it.sums.shards() | it.latest.names() for it in state.phases), alone=True)
 
     def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
-        return state.source.sums.dump(shards) | state.source.latest.dump(shards)
+        wanted = split([(name, None) for name in shards], self._phases, alone=True)
+        found = (
+            each.sums.dump(mine) | each.latest.dump(mine)
+            for each, mine in zip(state.phases, wanted, strict=True)
+        )
+        return named(found, alone=True)
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {"last": list(state.last), "slots": self.size, **state.source.meta()}
+        second = {} if state.second is None else {"second": state.second.meta()}
+        return {"last": list(state.last), "slots": self.size, **state.source.meta(), **second}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> CollectState:
-        sums = SlotSums.load(self.size, meta["closed"], meta.get("slots"), without(shards))
-        source = SourceState.load(meta, sums, self._counting.latest())
-        source.latest.load(shards)
-        return CollectState(source, tuple(meta["last"]))
+        told = [meta, meta["second"]] if self._phases > 1 else [meta]
+        made = []
+        for said, mine in zip(told, split(shards.items(), len(told), alone=True), strict=True):
+            sums = SlotSums.load(self.size, said["closed"], meta.get("slots"), without(mine))
+            made.append(SourceState.load(said, sums, self._counting.latest()))
+            made[-1].latest.load(mine)
+        return CollectState(made[0], tuple(meta["last"]), *made[1:])
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
-        """The slots that wait, and those that are kept beside them."""
-        found = look_at_sums(self.size, meta.get("slots"), without(shards))
+        """The slots that wait, and those that are kept beside them, of each phase."""
+        phases = split(shards.items(), self._phases, alone=True)
+        found = looked(look_at_sums(self.size, meta.get("slots"), without(it)) for it in phases)
         found.closed = meta["closed"]
         return self._counting.latest().look(found, shards)
 

@@ -34,8 +34,7 @@ from ldp_kafka.runtime.stages.collect_devices import (
     DevicesState,
     make_collect_devices,
 )
-from ldp_kafka.runtime.stages.collect_phases import CountingSecond
-from ldp_kafka.runtime.stages.counting import Counting, SourceState
+from ldp_kafka.runtime.stages.counting import Counting, CountingSecond, SourceState
 from ldp_kafka.runtime.stages.parts import Counted, PartOf
 from ldp_kafka.runtime.stages.slot_sums import SlotSums
 from ldp_kafka.topology import Topology

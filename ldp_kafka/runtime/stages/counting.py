@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.records import KEPT, Partial, Reports, hexadecimal
 from ldp_kafka.runtime.log import Output, Record
 from ldp_kafka.runtime.stages.latest import Latest
@@ -22,7 +23,7 @@ from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, slots_in_a_shard
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.statistics import Singles
 
-__all__ = ["COUNTS", "Counting", "SourceState"]
+__all__ = ["COUNTS", "Counting", "CountingSecond", "SourceState"]
 
 COUNTS = ("reports", "repeated", "partials", "second_reports")
 
@@ -219,3 +220,19 @@ class Counting:
         output.count("partials")
         key = str(self.source).encode()
         output.send(Record(self.partials_topic, 0, key, encode_json(partial)))
+
+
+class CountingSecond(Counting):
+    """How reports of the second phase count: in its sums, what they cost stands for the phase."""
+
+    def _at(self, slot: int, batch: Reports) -> At:
+        return At(slot, batch.cost)
+
+    def _sums(self, values: NDArray[Any], batch: Reports) -> list[int]:
+        form = self.method.form(SECOND, batch.cost)
+        assert form is not None, "what there is no form for was refused"
+        found: list[int] = form.support(values, SECOND).tolist()
+        return found
+
+    def _send(self, partial: Partial, output: Output) -> None:
+        super()._send(replace(partial, phase=SECOND, cost=partial.phase), output)

@@ -19,7 +19,7 @@ from ldp_kafka.records import Partial, Sums
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
 from ldp_kafka.runtime.stages.keyed import UnkeyedStage
-from ldp_kafka.runtime.stages.lanes import joined, looked, split
+from ldp_kafka.runtime.stages.lanes import joined, looked, named, split
 from ldp_kafka.runtime.stages.merge import Merge, MergeState, Phases
 from ldp_kafka.runtime.stages.slot_sums import look_at_sums
 from ldp_kafka.runtime.wire.arrow import check_size
@@ -172,11 +172,8 @@ class MergePhases(UnkeyedStage):
 
     def dump(self, state: PhasesState, shards: Iterable[str]) -> dict[str, bytes]:
         wanted = split([(name, None) for name in shards], len(self._lanes))
-        return {
-            f"{lane}.{shard}": payload
-            for lane, each in enumerate(state.lanes)
-            for shard, payload in each.sums.dump(wanted[lane]).items()
-        }
+        whole = zip(state.lanes, wanted, strict=True)
+        return named(each.sums.dump(mine) for each, mine in whole)
 
     def meta(self, state: PhasesState) -> dict[str, Any]:
         lanes = zip(self._lanes, state.lanes, strict=True)
