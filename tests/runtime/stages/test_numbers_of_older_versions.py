@@ -21,10 +21,11 @@ class Older(Perturb):
     def fields(self):
         return self.method.fields
 
-    def _nobody(self):
-        users, offsets = super()._nobody()
+    def fresh(self):
+        state = super().fresh()
+        users = state.users
         users._ledger = tuple(name for name in users._ledger if name in self.fields)
-        return users, offsets
+        return state
 
     def _begin(self, state, messages):
         state.offset = messages[-1].offset
