@@ -112,7 +112,7 @@ def test_it_answers_what_an_edge_would(name, seed, disk):
             client.answer(wanted)
             before = len(expected)
             again = _wanted(dice, name, dice.randint(0, each))
-            if state.settled - FIRST >= each:
+            if state.asked.settled - FIRST >= each:
                 settled = each
                 fold(again)
                 client.answer(again)
