@@ -4,6 +4,7 @@ report is second, none is lost, and every decision is the straight fold's.
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -27,6 +28,7 @@ from tests.fold.test_recovery import (
     random_script,
     wild_script,
 )
+from tests.runtime.stages.crashes import of_kind
 from tests.runtime.stages.twins import AsksAgain, ForgetsWhatIsAhead, KeepsNoPanes
 
 PROTOCOLS = ["lpa", "lbd"]
@@ -95,7 +97,9 @@ class ForgetsWhatWasAsked:
 class HoldsForEver:
     """An edge that keeps what it held for a slot that is settled."""
 
-    def _forget(self, *_):
+    PART = "requested"
+
+    def forget(self, *_):
         return
 
 
@@ -174,7 +178,9 @@ class TellsNobody:
 
 
 def kind_of(other):
-    """A recipe whose stages are of this kind, beside their own."""
+    """A recipe whose stages, or a part of them, are of this kind, beside their own."""
+    if hasattr(other, "PART"):
+        return Recipe(stage=partial(of_kind, other))
     return broken(lambda kind: type(other.__name__, (other, kind), {}))
 
 

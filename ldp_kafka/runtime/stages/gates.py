@@ -36,7 +36,7 @@ __all__ = ["AtClose", "AtOnce", "Covered", "WindowCloses", "gate_of"]
 
 NONE = np.empty(0, np.int64)
 NO_ROWS = Placed(NONE, NONE, NONE, NONE)
-Perturbing = Callable[[Placed], tuple[Placed, Answered]]
+Perturbing = Callable[[Placed, Output], tuple[Placed, Answered]]
 """Perturbs values: those that are accepted, and their reports."""
 
 
@@ -81,7 +81,7 @@ class AtOnce:
         perturb: Perturbing,
     ) -> tuple[Placed, Answered]:
         """The values that are accepted with a run of messages, and the reports of them."""
-        return perturb(self._due(state, run, rows, places, output))
+        return perturb(self._due(state, run, rows, places, output), output)
 
     def _due(self, state: Held, run: Run, rows: Rows, places: Places, output: Output) -> Placed:
         """The values that are to be reported, each with its message."""

@@ -339,7 +339,7 @@ class Perturb(KeyedStage):
         output: Output,
     ) -> tuple[Placed, Answered]:
         """The values of a run of messages that are accepted, and the reports of them."""
-        perturb = partial(self._perturb, state, run.offsets, output=output)
+        perturb = partial(self._perturb, state, run.offsets)
         return self.gate.reported(state, run, rows, places, output, perturb)
 
     def latest(self, messages: Sequence[Message]) -> int:
