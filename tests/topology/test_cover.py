@@ -25,7 +25,6 @@ CODES = (
 def test_slots_close_by_the_clock_of_its_workers():
     topology = loads(TEXT)
     assert topology.input.clock and topology.holds_slots
-    assert next(agent.stage for _, agent in topology.flow.readers()) == "cover"
     assert topology.linked == "partition"
 
 
