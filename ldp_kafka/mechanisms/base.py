@@ -35,6 +35,7 @@ __all__ = [
     "check_values",
     "check_vectors",
     "check_whole",
+    "column_of_sums",
     "exp_below",
     "frequency_variance",
     "in_chunks",
@@ -298,6 +299,16 @@ def in_chunks(
         part = slice(first, first + rows)
         out[part] = draw(values[part], randomness, first)
     return out
+
+
+def column_of_sums(sums: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Sums (n,), each of which has noise of its own. TypeError unless whole numbers, ValueError
+    unless (n,): the rows of a table would share their words.
+    """
+    given = as_array(sums, "iu", "sums must be whole numbers")
+    if given.ndim != 1:
+        raise ValueError("sums must be a column (n,)")
+    return given.astype(np.int64, copy=False)
 
 
 def kind_of(drawing: Any) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import WORDS, Noise
-from ldp_kafka.mechanisms.base import as_array, exp_below, in_chunks, own
+from ldp_kafka.mechanisms.base import column_of_sums, exp_below, in_chunks, own
 from ldp_kafka.mechanisms.gaussian import PARTS
 from ldp_kafka.mechanisms.gaussian_vector import Coupled
 from ldp_kafka.randomness import Randomness
@@ -81,12 +81,7 @@ class GaussianSums(Coupled):
         """Noisy sums (n,) in steps of ``unit``, for sums (n,) within 0..2**62. TypeError unless
         whole numbers, ValueError unless (n,).
         """
-        given = as_array(sums, "iu", "sums must be whole numbers")
-        if given.ndim != 1:  # the rows of a table would share their words
-            raise ValueError("sums must be a column (n,)")
-        return in_chunks(
-            self.perturb_part, given.astype(np.int64, copy=False), own(self, randomness)
-        )
+        return in_chunks(self.perturb_part, column_of_sums(sums), own(self, randomness))
 
     def perturb_part(
         self, sums: NDArray[np.int64], randomness: Randomness, first: int

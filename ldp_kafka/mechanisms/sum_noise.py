@@ -14,8 +14,8 @@ from ldp_kafka.mechanisms.additive import CAP, WORDS
 from ldp_kafka.mechanisms.alias import WORD, AliasTable
 from ldp_kafka.mechanisms.base import (
     Certificate,
-    as_array,
     check_epsilon,
+    column_of_sums,
     exp_below,
     in_chunks,
     own,
@@ -103,12 +103,7 @@ class SumNoise:
         """Noisy sums (n,), whole multiples of ``unit``, for sums (n,). TypeError unless whole
         numbers, ValueError unless (n,).
         """
-        given = as_array(sums, "iu", "sums must be whole numbers")
-        if given.ndim != 1:  # the rows of a table would share their words
-            raise ValueError("sums must be a column (n,)")
-        return in_chunks(
-            self.perturb_part, given.astype(np.int64, copy=False), own(self, randomness)
-        )
+        return in_chunks(self.perturb_part, column_of_sums(sums), own(self, randomness))
 
     def perturb_part(
         self, sums: NDArray[np.int64], randomness: Randomness, first: int

@@ -95,7 +95,7 @@ class SampleSplit(Split):
         return int(self.influence)
 
     def _reports(self, slots: int) -> int:
-        """In so many slots in a row, at most."""
+        """Of this number of slots in a row, at most."""
         whole, rest = divmod(slots, self.stride)
         return whole * self.dimension + min(self.dimension, rest)
 

@@ -22,7 +22,7 @@ LONGEST = 1024  # window of which it is chosen: about two seconds
 
 
 def default_segment(window: int) -> int:
-    """A third of the window, at least 2 slots where there are so many: few reports share the
+    """A third of the window, at least 2 slots where it has 2: few reports share the
     budget, and the stream still shows.
 
     Examples

@@ -219,5 +219,5 @@ SOURCES: dict[str, Callable[[str, Input, int], Flow]] = {
     "curator": _of_curator,
 }
 """By ``input.source``, or ``curator`` where one is trusted: what runs for a topology of this name,
-whose coordinator has users report in so many phases a slot (0: there is none).
+whose coordinator has users report in this number of phases a slot (0: there is no coordinator).
 """

@@ -62,7 +62,7 @@ def root_of(bands):
 
 
 def dense(method, values):
-    """R and what is released of its noisy rows, as dense matrices over so many values."""
+    """R and what is released of its noisy rows, as dense matrices over this number of values."""
     r = root_of(method.bands) / 2**20
     lag = np.subtract.outer(np.arange(values), np.arange(values))
     root = np.where((lag >= 0) & (lag < method.bands), r[np.clip(lag, 0, method.bands - 1)], 0.0)

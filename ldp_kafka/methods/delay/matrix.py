@@ -25,7 +25,7 @@ __all__ = ["MOST", "Matrix", "root"]
 MOST = 1024  # values: a stream's state holds a few numbers for each
 UNIT = 2**20  # an entry of the matrix is a multiple of 1 / UNIT
 SETTLED = 32  # times ``bands``, after which the noise of a released sum no longer changes: to 1e-15
-COURSE = (100, 1000, 10_000)  # values after which the error of a running sum is told
+COURSE = (100, 1000, 10_000)  # values, after each of which `plan` shows the error of a sum
 BANDS = 256  # of running sums, by default: 4 kB of state a stream
 
 
@@ -43,7 +43,7 @@ def root(bands: int) -> list[int]:
 
 class Matrix(StreamMethod):
     """Release the running sum of a stream's values, or the mean of its last ones, at a curator: by
-    a matrix mechanism, whose noise for so many overlapping sums is far less than that of the values
+    a matrix mechanism, whose noise for many overlapping sums is far less than that of the values
     one by one.
 
     Parameters
@@ -51,7 +51,7 @@ class Matrix(StreamMethod):
     epsilon, delta : nats, and (0, 1): what a change of the values of ``window`` consecutive slots
         loses, over everything that is ever released of the stream
     domain : (lo, hi), public range of a value: values outside are clamped to it
-    moving_mean : release the mean of the stream's last so many values, 1..1024; default: the sum of
+    moving_mean : release the mean of the stream's last n values, n of 1..1024; default: the sum of
         all values since its first
     bands : non-zero diagonals of the matrix, 1..1024; 1: noise on each value by itself. Default: of
         sums 256; of means half of ``moving_mean``, or 1 where that is less than six windows
@@ -100,7 +100,7 @@ class Matrix(StreamMethod):
     default_mechanism = "gaussian"
     parameters: ClassVar[dict[str, str]] = {
         "delta": "probability that the loss exceeds epsilon, in (0, 1)",
-        "moving_mean": "release the mean of a stream's last so many values; default: their sum",
+        "moving_mean": "n: release the mean of a stream's last n values; default: the sum of all",
         "bands": "diagonals of the matrix; 1: noise on each value by itself; default: by the rest",
         "contribution": "how far one person moves a slot's value, at most; default: any change",
     }
@@ -241,8 +241,9 @@ class Matrix(StreamMethod):
     def _released(
         self, total: NDArray[np.float64], count: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], ...]:
-        """Of noisy sums of values, in lengths of the domain above its lower end, each after so many
-        values of its stream: in units of the domain, held within what a sum or mean can be.
+        """Of noisy sums of values, in lengths of the domain above its lower end, each after
+        ``count`` values of its stream: in units of the domain, held within the range of
+        the sum or mean.
         """
         lo, hi = self.domain
         held = count if self.moving_mean is None else np.minimum(count, self.moving_mean)
@@ -254,7 +255,7 @@ class Matrix(StreamMethod):
         return released, half / Z, low, high
 
     def variance(self, count: int) -> float:
-        """Of the noise of a release after so many values of its stream, in squared units of the
+        """Of the noise of a release after ``count`` values of its stream, in squared units of the
         domain.
         """
         lo, hi = self.domain

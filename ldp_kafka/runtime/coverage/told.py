@@ -82,7 +82,7 @@ def _means(values: NDArray[Any], start: int, segment: int) -> NDArray[np.float64
 
 
 def _summed(values: NDArray[Any], last: int | None) -> NDArray[np.float64]:
-    """The sums of each stream's values so far, or the means of its last so many."""
+    """The sums of each stream's values so far, or the means of its ``last`` ones."""
     out = np.full(values.shape, np.nan)
     for stream, released in zip(values, out, strict=True):
         there = ~np.isnan(stream)

@@ -19,7 +19,7 @@ from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord, TableRow
 
 __all__ = ["OrderedProducer"]
 
-# records that are held back at most, and their bytes, before whoever gives more is to wait
+# records that are held back, and their bytes, from which on there is no `room` for more
 HELD, HELD_BYTES = 10_000, 2**25
 # What goes together, at most: what one request holds. Its bytes are those of librdkafka's default,
 # with what it writes beside each record; its records are so few that it does not begin to send

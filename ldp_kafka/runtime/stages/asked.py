@@ -13,9 +13,9 @@ user's one value come with the message that closes its slot. Where a message clo
 ``hold`` slots, the first of them are settled by it: their reports of the first phase go out with
 it, and their values are let go with it.
 
-Each user and slot is drawn for once a phase, whoever folds: a record of users that was written at
-some offset has taken up the slots that were closed by there, and answered the requests, so its
-users are left alone up to there.
+Each user and slot is drawn for once a phase, whichever worker folds: a record of users that was
+written at some offset has taken up the slots that were closed by there, and answered the requests,
+so its users are left alone up to there.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ class Collect(UnkeyedStage):
         return self._counting.slots_in_a_shard
 
     def fresh(self) -> CollectState:
-        both = (self._counting.fresh(SlotSums(self.size)) for _ in range(self._phases))
-        return CollectState(next(both), second=next(both, None))
+        phases = [self._counting.fresh(SlotSums(self.size)) for _ in range(self._phases)]
+        return CollectState(phases[0], CollectState.last, *phases[1:])
 
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Output:
         """Partials of consecutive messages."""

@@ -4,7 +4,7 @@ closes it for everybody, or when its window closes.
 Values that do not go at once wait in panes, one a slot. What becomes of them is what becomes of
 values that come with the message that closes their slot: one a user, in the order of slots. That
 message is decided by the log alone, and so is what lies in the panes before any shard skips it; so
-reports, and the bounds that they wait for, are the same whoever folds.
+reports, and the bounds that they wait for, are the same whichever worker folds.
 """
 
 from __future__ import annotations

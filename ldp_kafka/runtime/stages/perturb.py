@@ -92,7 +92,9 @@ class PerturbState:
     sources: Sources | None = None
     """Where a relay re-keys."""
     held: Panes | None = None
+    """See `panes`; None where no value waits for its slot's close."""
     requests: Asked | None = None
+    """See `asked`; None where no coordinator asks."""
 
     @property
     def panes(self) -> Panes:

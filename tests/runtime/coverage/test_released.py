@@ -175,8 +175,8 @@ AVERAGED = {
 
 @cases("verdict, stream", [*((each, "constant") for each in AVERAGED), (NARROW, "jump")])
 def test_moving_averages_have_the_interval_of_their_own_slot(verdict, stream, monkeypatch):
-    """One as narrow as that of so many slots together does not hold behind a jump, and one twice as
-    wide as the slot's own is too wide where nothing moves.
+    """One as narrow as that of the averaged slots together does not hold behind a jump, and
+    one twice as wide as the slot's own is too wide where nothing moves.
     """
     right = Mean.of_slot
     monkeypatch.setattr(
