@@ -220,6 +220,12 @@ class Stage(Protocol[S]):
     def seal(self) -> Seal | None:
         """What seals its records; None where the state holds nothing of a user's own."""
 
+    @property
+    def windowed(self) -> bool:
+        """Whether it holds panes of open slots: shards named ``slot.shard``, whose records lie in
+        windows of the table (`ldp_kafka.runtime.recovery.keys`).
+        """
+
     def fresh(self) -> S:
         """The state before the first message."""
 

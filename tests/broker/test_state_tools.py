@@ -16,6 +16,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.tools import state
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests.broker.flow import SLOT, START, Flow
@@ -34,9 +35,9 @@ def put_back(flow: Flow, name: str, old: dict[str, bytes]) -> None:
     """A changelog as it was once: what a restored backup holds."""
     producer = Producer({"bootstrap.servers": flow.boot})
     for key in compacted({"bootstrap.servers": flow.boot}, name).keys() - old.keys():
-        producer.produce(name, None, key_bytes(key), partition=int(key.split("/")[0]))
+        producer.produce(name, None, key_bytes(key), partition=int(place_of(key).split("/")[0]))
     for key, value in old.items():
-        producer.produce(name, value, key_bytes(key), partition=int(key.split("/")[0]))
+        producer.produce(name, value, key_bytes(key), partition=int(place_of(key).split("/")[0]))
     assert producer.flush(20) == 0
 
 

@@ -20,6 +20,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.parts import Part
 from ldp_kafka.runtime.stages.shards import BEFORE, unpacked
@@ -145,7 +146,7 @@ class Judge:
         return self
 
     def written(self, world: World, key: str, value: bytes | None) -> None:
-        number, name, _ = key.split("/")
+        number, name, _ = place_of(key).split("/")
         if value is not None:
             pure = self.pure[int(number)]
             seal = pure.stage.seal

@@ -14,6 +14,7 @@ from ldp_kafka.randomness import system
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.recovery import packing, start
 from ldp_kafka.runtime.recovery.epoch import Epoch, OffsetAction
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.recovery.snapshot import persist
 from ldp_kafka.runtime.stages.collect import Collect
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, Summed
@@ -257,7 +258,7 @@ class EndedStays(Epoch[Any]):
     def snapshot(self) -> Any:
         snapshot = super().snapshot()
         return replace(
-            snapshot, drop=[key for key in snapshot.drop if not key.endswith(self.token)]
+            snapshot, drop=[key for key in snapshot.drop if not place_of(key).endswith(self.token)]
         )
 
 
@@ -265,7 +266,7 @@ async def ended_first(snapshot: Any, *, put: Any, **others: Any) -> None:
     """What has ended goes before the meta that no longer lists it."""
     epoch = snapshot.meta[0].split("/")[2]
     for key in snapshot.drop:
-        if key.endswith(epoch):
+        if place_of(key).endswith(epoch):
             await put(key, None)
     await persist(snapshot, put=put, **others)
 

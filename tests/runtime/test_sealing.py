@@ -10,7 +10,8 @@ import pytest
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.keys import Keyring, edge_randomness
-from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, key_of
+from ldp_kafka.runtime.recovery.checkpoints import checkpoints
+from ldp_kafka.runtime.recovery.keys import META, key_of
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.recovery.start import Refusal, decide
 from ldp_kafka.runtime.sealing import Seal, Sealed

@@ -14,7 +14,8 @@ from typing import Any
 from ldp_kafka.records import Report, Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record, Stage
-from ldp_kafka.runtime.recovery.checkpoints import is_meta
+from ldp_kafka.runtime.recovery.checkpoints import VERSION, WINDOWED
+from ldp_kafka.runtime.recovery.keys import is_meta, place_of
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Sealed
@@ -151,8 +152,9 @@ def in_order(text: str | bytes) -> str:
 
 
 def held(stage: Stage[Any], snapshot: Snapshot) -> list[tuple[str, ...]]:
-    """The records of a snapshot in the order of writing, each with its key, its checkpoint offset,
-    the part that anybody may read, and the part that a seal hides; then the keys that are dropped.
+    """The records of a snapshot in the order of writing, each with its place, its checkpoint
+    offset, the part that anybody may read, and the part that a seal hides; then the places that are
+    dropped. They are those of version 4, which had places for keys: `WINDOWED` is nothing else.
     """
     found: list[tuple[str, ...]] = []
     for key, value in snapshot.records.items():
@@ -162,12 +164,16 @@ def held(stage: Stage[Any], snapshot: Snapshot) -> list[tuple[str, ...]]:
             offset, payload = unpack(value)
             clear = b"{}"
         else:
-            offset, clear, payload = sealed.offset, sealed.clear, stage.seal.open(key, value)
+            offset, clear = sealed.offset, sealed.clear
+            payload = stage.seal.open(place_of(key), value)
+        if stage.windowed and is_meta(key):
+            assert b'"version": %d' % WINDOWED in clear
+            clear = clear.replace(b'"version": %d' % WINDOWED, b'"version": %d' % VERSION)
         said = [in_order(clear or b"{}"), plain(payload)]
         if is_meta(key):  # which lists shards in any order
             said[1] = in_order(said[1])
-        found.append((key, str(offset), *said))
-    return [*sorted(found[:-1]), found[-1], *((key,) for key in snapshot.drop)]
+        found.append((place_of(key), str(offset), *said))
+    return [*sorted(found[:-1]), found[-1], *((place_of(key),) for key in snapshot.drop)]
 
 
 def hashed(found: Any) -> str:

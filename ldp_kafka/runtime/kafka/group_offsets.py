@@ -18,6 +18,7 @@ from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas, since
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets, bindings_of
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
@@ -180,13 +181,13 @@ class GroupOffsets:
                     " away"
                 )
 
-    def table(self, spec: Agent) -> dict[str, bytes]:
+    def table(self, spec: Agent) -> dict[Key, bytes]:
         """What an agent's changelog holds at the broker, now."""
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
 
     def since(
         self, spec: Agent, begins: Mapping[int, int]
-    ) -> tuple[dict[str, bytes | None], dict[int, int]]:
+    ) -> tuple[dict[Key, bytes | None], dict[int, int]]:
         """What an agent's changelog holds from these offsets on, see `changelog.since`."""
         return since(self._own, self._topology.changelog(self._role, spec.name), begins)
 

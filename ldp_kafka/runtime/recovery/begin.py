@@ -9,6 +9,7 @@ from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Epoch
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.start import Refusal, decide, refusals
 
@@ -20,8 +21,8 @@ OF_THE_LOG = ("partitions", "unread")  # rules that no other table would mend
 def begin(
     stage: Stage[Any],
     facts: Facts,
-    held: Mapping[str, bytes],
-    changelog: Callable[[], Mapping[str, bytes]],
+    held: Mapping[Key, bytes],
+    changelog: Callable[[], Mapping[Key, bytes]],
     kind: type[Epoch[Any]] = Epoch,
     **injected: Any,
 ) -> Epoch[Any]:
@@ -40,7 +41,7 @@ def begin(
     BrokerError : the worker's table alone is behind: a new worker reads all of it
     """
 
-    def attempt(records: Mapping[str, bytes]) -> Epoch[Any]:
+    def attempt(records: Mapping[Key, bytes]) -> Epoch[Any]:
         found = decide(facts, checkpoints(records, facts.partition, facts.seal))
         if isinstance(found, Refusal):
             raise found.exception()

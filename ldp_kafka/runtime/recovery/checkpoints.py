@@ -2,9 +2,10 @@
 
 An *epoch* is one term of ownership of a partition, from an assignment to the end of it; its token
 is drawn anew each time and never used again. In its epoch a worker writes records under the keys
-``partition/shard/epoch``: one for each shard of the state, and one, ``meta``, for all that is in no
-shard. Each record begins with its *checkpoint offset*: the last offset of the log that it has
-folded. ``meta`` lists the shards that belong to it, each with the least offset that it must have.
+``partition/shard/epoch`` (`keys`): one for each shard of the state, and one, ``meta``, for all
+that is in no shard. Each record begins with its *checkpoint offset*: the last offset of the log
+that it has folded. ``meta`` lists the shards that belong to it, each with the least offset that it
+must have.
 
 The edge's records are sealed (`ldp_kafka.runtime.sealing`), all but what a ``meta`` binds and
 lists. They are opened only where their ``meta`` names the key that is at hand.
@@ -17,13 +18,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.recovery.keys import META, Key, place_of
 from ldp_kafka.runtime.recovery.packing import HEAD, unpack
 from ldp_kafka.runtime.sealing import Seal, Sealed
 
-__all__ = ["META", "VERSION", "Checkpoint", "checkpoints", "is_meta", "key_of", "latest"]
+__all__ = ["META", "READ", "VERSION", "WINDOWED", "Checkpoint", "checkpoints", "latest"]
 
-META = "meta"
 VERSION = 4  # of what `Epoch.snapshot` writes; what has none is of version 1
+WINDOWED = 5  # of a state with panes: since then the keys of those have a window
+READ = (VERSION, WINDOWED)
+"""Versions that are read."""
 
 
 class Checkpoint(NamedTuple):
@@ -36,7 +40,7 @@ class Checkpoint(NamedTuple):
     """What ``meta`` says; empty where it is not there. Its ``state`` is what the stage wrote."""
     shards: Mapping[str, tuple[int, bytes]]
     """Each shard that is there: its checkpoint offset, and what it holds."""
-    keys: Sequence[str]
+    keys: Sequence[Key]
     """Of its records in the table, that of ``meta`` first."""
     meta_bytes: int = 0
     """Of the record, as it lies there."""
@@ -81,18 +85,8 @@ class Checkpoint(NamedTuple):
         )
 
 
-def key_of(partition: int, shard: str, epoch: str) -> str:
-    """The table's key of one record."""
-    return f"{partition}/{shard}/{epoch}"
-
-
-def is_meta(key: str) -> bool:
-    """Whether a record's key is that of an epoch's ``meta``."""
-    return key.split("/")[1] == META
-
-
 def checkpoints(
-    table: Mapping[str, bytes], partition: int, seal: Seal | None = None
+    table: Mapping[Key, bytes], partition: int, seal: Seal | None = None
 ) -> list[Checkpoint]:
     """All checkpoints of one partition, complete or not.
 
@@ -101,21 +95,19 @@ def checkpoints(
     table : what the changelog holds, of all partitions or of this one
     seal : opens what the edge has sealed; without it such records stay sealed
     """
-    records: dict[str, dict[str, bytes]] = {}
+    records: dict[str, dict[str, tuple[Key, bytes]]] = {}
     for key, value in list(table.items()):
-        number, _, rest = key.partition("/")
+        number, _, rest = place_of(key).partition("/")
         shard, _, epoch = rest.rpartition("/")
         if number == str(partition) and value is not None:
-            records.setdefault(epoch, {})[shard] = value
-    return [_read(partition, epoch, held, seal) for epoch, held in records.items()]
+            records.setdefault(epoch, {})[shard] = key, value
+    return [_read(epoch, held, seal) for epoch, held in records.items()]
 
 
-def _read(
-    partition: int, epoch: str, records: Mapping[str, bytes], seal: Seal | None
-) -> Checkpoint:
+def _read(epoch: str, records: Mapping[str, tuple[Key, bytes]], seal: Seal | None) -> Checkpoint:
     held: dict[str, _Record] = {}
     damaged = False
-    for shard, value in records.items():
+    for shard, (_, value) in records.items():
         damaged = damaged or "/" in shard or not shard or len(value) < HEAD
         try:
             held[shard] = _unpacked(value)
@@ -131,14 +123,12 @@ def _read(
         meta, damaged = {}, True
     altered = ""
     # Of another version or key it is not altered, but another's: that is what has to be said
-    if seal is not None and (meta.get("version"), meta.get("key")) == (VERSION, seal.check):
+    if seal is not None and meta.get("version") in READ and meta.get("key") == seal.check:
         try:
-            state = seal.open(key_of(partition, META, epoch), records[META])
+            state = _opened(seal, *records[META])
             meta, sealed = {**meta, "state": json.loads(state)}, False
             held = {
-                shard: each._replace(
-                    payload=seal.open(key_of(partition, shard, epoch), records[shard]), sealed=False
-                )
+                shard: each._replace(payload=_opened(seal, *records[shard]), sealed=False)
                 for shard, each in held.items()
             }
         except StateError as error:
@@ -148,12 +138,16 @@ def _read(
         head.offset,
         meta,
         {shard: (each.offset, each.payload) for shard, each in held.items()},
-        [key_of(partition, shard, epoch) for shard in sorted(records, key=META.__ne__)],
-        len(records.get(META, b"")) if meta else 0,
+        [records[shard][0] for shard in sorted(records, key=META.__ne__)],
+        len(records[META][1]) if meta else 0,
         damaged,
         sealed or any(each.sealed for each in held.values()),
         altered,
     )
+
+
+def _opened(seal: Seal, key: Key, value: bytes) -> bytes:
+    return seal.open(place_of(key), value)
 
 
 class _Record(NamedTuple):

@@ -29,7 +29,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ldp_kafka.errors import ConfigurationError, GapError
 from ldp_kafka.runtime.log import Message, Output, Stage
-from ldp_kafka.runtime.recovery.checkpoints import META, VERSION, key_of
+from ldp_kafka.runtime.recovery.checkpoints import VERSION, WINDOWED
+from ldp_kafka.runtime.recovery.keys import META, Key, key_of, place_of
 from ldp_kafka.runtime.recovery.packing import pack
 from ldp_kafka.runtime.recovery.rules import bindings_of
 from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
@@ -92,7 +93,7 @@ class Limits:
 class Table(Protocol):
     """The changelog of one partition."""
 
-    async def put(self, key: str, value: bytes | None) -> None:
+    async def put(self, key: Key, value: bytes | None) -> None:
         """Write one record, None to delete it; returns when the broker has it."""
 
 
@@ -368,7 +369,7 @@ class Epoch(Generic[S]):
         self._cost = self._saved - begin
         self.output.saved(snapshot, self._cost)
 
-    async def _put(self, key: str, value: bytes | None) -> None:
+    async def _put(self, key: Key, value: bytes | None) -> None:
         """Unless the epoch has ended: the next one may have begun from an older checkpoint, and
         have let go of what this record is about.
         """
@@ -384,7 +385,7 @@ class Epoch(Generic[S]):
     def _check_sizes(self, snapshot: Snapshot) -> None:
         for key, value in snapshot.records.items():
             if len(value) > LARGEST:
-                shard = key.split("/")[1]
+                shard = place_of(key).split("/")[1]
                 listed = len(self.shard_offsets)
                 why = self.stage.oversize
                 if shard == META and listed > MANY:
@@ -414,7 +415,7 @@ class Epoch(Generic[S]):
             {
                 key: pack(offsets[shard], dumped[shard])
                 if seal is None
-                else seal.pack(key, offsets[shard], dumped[shard])
+                else seal.pack(place_of(key), offsets[shard], dumped[shard])
                 for shard, key in keys.items()
             },
             (self._key(META), self._meta()),
@@ -425,7 +426,7 @@ class Epoch(Generic[S]):
     def _meta(self) -> bytes:
         """The record of all that is in no shard. What it binds and lists anybody may read."""
         clear = {
-            "version": VERSION,
+            "version": WINDOWED if self.stage.windowed else VERSION,
             **bindings_of(self.stage),
             "manifest": self.shard_offsets,
             **({"skipped": self._skipped} if self._skipped else {}),
@@ -435,10 +436,10 @@ class Epoch(Generic[S]):
             return pack(self.offset, json.dumps({**clear, "state": state}).encode())
         secret = json.dumps(state).encode()
         secret += b" " * (-len(secret) % ROUND)  # its length tells nothing
-        return seal.pack(self._key(META), self.offset, secret, json.dumps(clear).encode())
+        return seal.pack(place_of(self._key(META)), self.offset, secret, json.dumps(clear).encode())
 
-    def _key(self, shard: str) -> str:
-        return key_of(self.partition, shard, self.token)
+    def _key(self, shard: str) -> Key:
+        return key_of(self.partition, shard, self.token, windowed=self.stage.windowed)
 
     def end(self) -> None:
         """The partition is another's from now on: nothing is acknowledged any more."""

@@ -18,6 +18,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery import rules
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.start import refusals, skips
 from ldp_kafka.runtime.stages.users import UNREADABLE
@@ -123,7 +124,7 @@ class Held:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts: Facts) -> Held:
+def inspect(topology: Topology, spec: Agent, records: Mapping[Key, bytes], facts: Facts) -> Held:
     """Look at one partition of a table.
 
     Parameters

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ldp_kafka.runtime.log import Stage
-from ldp_kafka.runtime.recovery.checkpoints import VERSION, Checkpoint
+from ldp_kafka.runtime.recovery.checkpoints import READ, VERSION, Checkpoint
 from ldp_kafka.runtime.sealing import Seal
 
 __all__ = ["BINDINGS", "RULES", "Case", "Facts", "PartitionOffsets", "Rule", "bindings_of"]
@@ -134,7 +134,7 @@ class Case(NamedTuple):
         for each in self.found:
             if each.altered:
                 return each.altered
-        ours = "key" in self.facts.bindings and self.version == VERSION and not self.other("key")
+        ours = "key" in self.facts.bindings and self.version in READ and not self.other("key")
         if ours and self.chosen is not None and self.chosen.sealed:
             return "the state is sealed, and not by this topology's edge"
         return ""
@@ -177,6 +177,7 @@ GAPS = (
     "set input.gaps: allow, which goes on without what is not there; where the topic is compacted,"
     " input.relay as well"
 )
+_READ = f"versions {' and '.join(map(str, READ))}"
 _OTHER = "the state was written under another {}"
 
 
@@ -256,9 +257,9 @@ RULES: dict[str, Rule] = {
         " has",
     ),
     "version": Rule(
-        "the state was written by a version that writes as this one does",
-        lambda case: case.version != VERSION,
-        f"the state is of version {{case.version}}, this program reads version {VERSION}",
+        "the state was written by a version that this one reads",
+        lambda case: case.version not in READ,
+        f"the state is of version {{case.version}}, this program reads {_READ}",
         "run the program that wrote it, or give the topology a new name (its budgets are new: an"
         " edge file, edge.budget_file, adds up both)",
     ),

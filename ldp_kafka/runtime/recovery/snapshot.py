@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldp_kafka.runtime.recovery.checkpoints import is_meta
+from ldp_kafka.runtime.recovery.keys import Key, is_meta, place_of
 
 __all__ = ["Snapshot", "persist"]
 
@@ -16,15 +16,15 @@ __all__ = ["Snapshot", "persist"]
 class Snapshot:
     """What has to be written, in this order; see `persist`."""
 
-    shards: Mapping[str, bytes]
-    meta: tuple[str, bytes]
+    shards: Mapping[Key, bytes]
+    meta: tuple[Key, bytes]
     acknowledge: Sequence[Any]
     """Handles of the messages that it has folded."""
-    drop: Sequence[str]
+    drop: Sequence[Key]
     """Keys of older epochs, their ``meta`` first, and of shards that have ended."""
 
     @property
-    def records(self) -> Mapping[str, bytes]:
+    def records(self) -> Mapping[Key, bytes]:
         """All that is written, by key."""
         return {**self.shards, self.meta[0]: self.meta[1]}
 
@@ -36,7 +36,7 @@ class Snapshot:
     @property
     def partition(self) -> int:
         """Whose state it is, by its keys."""
-        return int(self.meta[0].partition("/")[0])
+        return int(place_of(self.meta[0]).partition("/")[0])
 
     def __repr__(self) -> str:
         return f"Snapshot({len(self.shards)} shards)"  # never what they hold
@@ -46,7 +46,7 @@ async def persist(
     snapshot: Snapshot,
     *,
     flush: Callable[[], Awaitable[None]],
-    put: Callable[[str, bytes | None], Awaitable[None]],
+    put: Callable[[Key, bytes | None], Awaitable[None]],
     acknowledge: Callable[[Any], None],
 ) -> None:
     """Write a snapshot in the one order that survives a crash between any two steps.

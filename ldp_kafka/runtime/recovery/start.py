@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, latest
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.rules import (
     BINDINGS,
     RULES,
@@ -53,7 +54,7 @@ class Start(NamedTuple):
     wait_for_first: bool
     """With ``gaps``: whether the log has ``next_offset``. Until it comes, any other offset that is
     delivered is of an earlier assignment, and ignored."""
-    obsolete: Sequence[str]
+    obsolete: Sequence[Key]
     """Keys of the table that go once the new epoch has written its first checkpoint."""
     skipped: Sequence[Sequence[int]] = ()
     """See `skips`."""

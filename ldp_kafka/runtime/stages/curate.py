@@ -88,6 +88,7 @@ class Curate(KeyedStage):
     """
 
     oversize: ClassVar[str] = "runtime.shards is too small for so many streams"
+    windowed: ClassVar[bool] = True
 
     method: StreamMethod
     randomness: EdgeNoise

@@ -42,6 +42,7 @@ class UnkeyedStage:
     deployment: ClassVar[str] = ""
     key: ClassVar[str] = ""
     seal: ClassVar[None] = None
+    windowed: ClassVar[bool] = False
 
     def watermark(self, _: Any, /) -> int:
         """No time of an event is known."""

@@ -539,6 +539,11 @@ class Perturb(KeyedStage):
             series=nobody if self.per_user else None,
         )
 
+    @property
+    def windowed(self) -> bool:
+        """Whether values wait in panes."""
+        return self.gate.holds
+
     def dirty(self, state: PerturbState) -> set[str]:
         if state.accepted is not None:
             state.accepted.snapshot(state.offset)

@@ -50,6 +50,7 @@ from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Epoch, Table
 from ldp_kafka.runtime.recovery.inspection import inspect
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
@@ -202,7 +203,7 @@ class _Held:
             raise InvariantError(f"{self.spec.name} folds no raw values")
         return found
 
-    def _part(self, facts: Facts, records: Mapping[str, bytes], rings: Sequence[Keyring]) -> _Part:
+    def _part(self, facts: Facts, records: Mapping[Key, bytes], rings: Sequence[Keyring]) -> _Part:
         """The state as the ring that fits it reads it."""
         number = facts.partition
         complaints = []
@@ -268,7 +269,7 @@ class _Writer:
     def __init__(self, producer: Producer, topic: str, number: int) -> None:
         self._producer, self._topic, self._number = producer, topic, number
 
-    async def put(self, key: str, value: bytes | None) -> None:
+    async def put(self, key: Key, value: bytes | None) -> None:
         """Returns when the broker has it."""
         errors: list[Any] = []
         self._producer.produce(

@@ -24,6 +24,7 @@ from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
 from ldp_kafka.runtime.recovery.inspection import DAMAGE, Held, inspect
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.rules import NEW_NAME, Facts
 from ldp_kafka.runtime.recovery.start import Refusal, rewound, skipped
 from ldp_kafka.runtime.wire.records import header_of
@@ -118,7 +119,7 @@ def _tables(topology: Topology, roles: Sequence[Role], key: bytes | Keyring | No
 
 def read_partitions(
     topology: Topology, role: Role, spec: Agent, *, key: bytes | Keyring | None
-) -> Iterator[tuple[Facts, dict[str, bytes]]]:
+) -> Iterator[tuple[Facts, dict[Key, bytes]]]:
     """The facts of each partition of a table, and what its changelog holds.
 
     Parameters

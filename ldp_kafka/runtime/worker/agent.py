@@ -15,6 +15,7 @@ from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, read_facts
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import PART, Epoch, Limits
+from ldp_kafka.runtime.recovery.keys import Key
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
@@ -87,7 +88,7 @@ class Changelog:
         self._table, self._topic, self._partition, self._host = table, topic, partition, host
         self._rebalance = host.app.rebalancing_count
 
-    async def put(self, key: str, value: bytes | None) -> None:
+    async def put(self, key: Key, value: bytes | None) -> None:
         """Write one record, None to delete it. BrokerError where brokers that are there do not
         take it.
         """
@@ -111,10 +112,17 @@ class Agent:
     spec : the agent
     stage : makes the stage of a partition
     changelog : the topic of its table
+    windowed : whether values wait in panes of it, one a slot
     """
 
     def __init__(
-        self, host: Host, spec: Spec, stage: Callable[[int], Stage[Any]], changelog: str
+        self,
+        host: Host,
+        spec: Spec,
+        stage: Callable[[int], Stage[Any]],
+        changelog: str,
+        *,
+        windowed: bool = False,
     ) -> None:
         self.host, self.spec, self.stage, self.changelog = host, spec, stage, changelog
         self.epochs: dict[int, Epoch[Any]] = {}
@@ -129,6 +137,11 @@ class Agent:
         self.table = app.Table(
             spec.name, key_type=str, value_type=bytes, partitions=spec.partitions
         )
+        if windowed:
+            # Over slot numbers, not times. `recovery.keys` names windows as Faust does, and what
+            # ends is deleted by a snapshot: nothing expires, and the changelog, which
+            # `kafka.setup` makes, is compacted only
+            self.table.tumbling(1)
         app.agent(topic, name=spec.name)(self.run)
         app.on_partitions_revoked.connect(self.revoked, weak=False)
         if spec.gaps:
@@ -258,7 +271,7 @@ class Agent:
         return read_facts(self.host.offsets, self.spec, partition, stage)
 
     def begin(
-        self, stage: Stage[Any], facts: Facts, changelog: Callable[[], Mapping[str, bytes]]
+        self, stage: Stage[Any], facts: Facts, changelog: Callable[[], Mapping[Key, bytes]]
     ) -> Epoch[Any]:
         """An epoch of a partition of which these facts are known; see `recovery.begin`."""
         partition = facts.partition

@@ -111,6 +111,7 @@ class Worker:
                 spec,
                 partial(roles.make, topology, spec, randomness=noise),
                 self.role.changelog(spec.name),
+                windowed=spec.raw and topology.holds_slots,
             )
             for spec in specs
         ]

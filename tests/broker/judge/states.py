@@ -7,8 +7,10 @@ from collections import Counter, defaultdict
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.changelog import read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.shards import unpacked
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
@@ -35,17 +37,17 @@ def states(
         gone, now = kept[role.changelog(agent.name)]
         # Faust writes its keys as JSON
         records = [
-            (json.loads(m.key()), m.value())
+            (read_key(m.key()), m.value())
             for m in (*gone, *now)
             if (m.key(), m.value()) not in flow.forged
         ]
-        table = {json.loads(m.key()): m.value() for m in now}
+        table = {read_key(m.key()): m.value() for m in now}
         asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(
             lambda: defaultdict(list)
         )
         for key, value in records:
             if value is not None:
-                number, part, _ = key.split("/")
+                number, part, _ = place_of(key).split("/")
                 seal = randomness.seal if agent.raw else None
                 cover, payload = unpack(value if seal is None else plain(key, value, seal))
                 asked[int(number)][cover].append((part, payload))

@@ -4,13 +4,14 @@ a second or two, so that all phases are there at once, and each is seen to be th
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ldp_kafka.methods.protocols.request import SECOND
+from ldp_kafka.runtime.kafka.changelog import read_key
 from ldp_kafka.runtime.recovery.checkpoints import META
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.broker.asking import header
@@ -219,7 +220,7 @@ class Saving(Phase):
         role, agent = subject.edge
         for number in range(agent.partitions):
             key, value = world.ask.last(role.changelog(agent.name), number)
-            part = json.loads(key).split("/")[1]
+            part = place_of(read_key(key)).split("/")[1]
             if part != META and value is not None:
                 return f"shard {part} of partition {number} is written, and its meta is not"
         return ""

@@ -9,6 +9,7 @@ import pytest
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery import epoch
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.stages.curate import Curate
 from ldp_kafka.runtime.stages.panes import PaneOf
 from tests.fold.cases import SLOT, batch
@@ -36,7 +37,7 @@ def kept(stage, streams, slots=DELAY, more=()):
     for value in more:
         folded(owned, [Message(owned.next_offset, -1, value)])
         table = saved(owned)
-    return {key.split("/")[1]: value for key, value in table.items()}
+    return {place_of(key).split("/")[1]: value for key, value in table.items()}
 
 
 def grows(stage):

@@ -22,6 +22,7 @@ from ldp_kafka.runtime.kafka.reader import read_records, spans
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
+from ldp_kafka.runtime.recovery.keys import place_of
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import state
@@ -116,7 +117,7 @@ def store(config, topic, held):
     write(
         config,
         topic,
-        [(int(key.split("/")[0]), key_bytes(key), value) for key, value in held.items()],
+        [(int(place_of(key).split("/")[0]), key_bytes(key), value) for key, value in held.items()],
     )
 
 

@@ -219,6 +219,39 @@ def test_a_crash_that_is_its_own_cause_is_looked_at_once():
     assert not passing(None) and not passing(crash(KeyError))
 
 
+@pytest.mark.parametrize(
+    ("privacy", "role", "windows"),
+    [
+        ("trust: curator, level: event, method: naive, delay: 3", "curate", ["TumblingWindow"]),
+        ("level: event, method: naive, delay: 3", "perturb", ["TumblingWindow"]),
+        ("method: sw_direct, window: 2", "perturb", ["NoneType"]),
+    ],
+)
+def test_the_tables_of_panes_are_windowed(privacy, role, windows):
+    """One table an agent; nothing of it expires, and nothing is called when a window closes."""
+    statistics = {"curate": "per_stream"}.get(role, "per_user" if "naive" in privacy else "mean")
+    code = (
+        BUILD.partition("app = ")[0]
+        .replace("method: sw_direct, epsilon: 1.0, window: 2", f"{privacy}, epsilon: 1.0")
+        .replace("statistics: [mean]", f"statistics: [{statistics}]")
+        .replace('"perturb"', f'"{role}"')
+    ) + (
+        f'app = Worker(topology, "{role}", sides, metrics, None, None).app\n'
+        "for table in app.tables.data.values():\n"
+        "    window = table.window\n"
+        "    print(type(window).__name__, window and window.expires, table._on_window_close)\n"
+        "    print(window and window.ranges(7))\n"
+        "sys.stdout.flush(); os._exit(0)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=False
+    )
+    lines = found.stdout.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == windows, found.stderr
+    assert all(line.split()[1:] == ["None", "None"] for line in lines[::2])
+    assert lines[1::2] == ["[(7.0, 7.9)]" if windows[0] != "NoneType" else "None"]
+
+
 def test_a_worker_that_loses_its_broker_as_it_starts_waits_for_it():
     """It was there a moment ago, when the process asked; that is an outage as any other."""
     code = (

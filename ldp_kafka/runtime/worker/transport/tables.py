@@ -12,13 +12,14 @@ from faust.types import TP
 from faust.types.tables import TableManagerT
 from mode import Service
 
+from ldp_kafka.runtime.recovery.keys import Key, place_of
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.health_rules import Assignment
 
 __all__ = ["Tables"]
 
 Wanted = Callable[[], bool]
-Found = tuple[Mapping[str, bytes | None], Mapping[int, int]]
+Found = tuple[Mapping[Key, bytes | None], Mapping[int, int]]
 
 
 class Tables(Service, TableManagerT):  # type: ignore[misc]
@@ -116,7 +117,7 @@ class Tables(Service, TableManagerT):  # type: ignore[misc]
         for number in gone:
             del self._ends[name, number]
         names = {str(number) for number in gone}
-        for key in [key for key in table.data if key.partition("/")[0] in names]:
+        for key in [key for key in table.data if place_of(key).partition("/")[0] in names]:
             del table.data[key]
 
     async def wait_until_recovery_completed(self) -> bool:
