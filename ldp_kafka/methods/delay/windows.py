@@ -1,4 +1,8 @@
-"""Windows of slots that are released together: batches, and windows that slide."""
+"""Windows of slots that are released together: batches, and windows that slide.
+
+In Faust's words a batch is a tumbling window of ``delay`` slots, and a window that slides is a
+hopping one of ``delay + 1`` slots with a step of one.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,12 @@ class Setting(NamedTuple):
 
     span: int
     """Slots in a window: ``delay`` in a batch; in a sliding one the slot that is due, and the
-    ``delay`` after it.
+    ``delay`` after it. Faust's ``size``.
     """
     hop: int
-    """Slots from one window to the next: what one step takes, and what it releases."""
+    """Slots from one window to the next: what one step takes, and what it releases. Faust's
+    ``step``.
+    """
     pairs: int
     """Slots that can be in one window with a given slot: values that its value can be compared
     with.

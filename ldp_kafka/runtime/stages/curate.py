@@ -1,6 +1,7 @@
 """The curator's fold: values of aggregate streams in, releases of windows that closed out.
 
-Values wait in panes, one a slot, until their window closes; then every stream that has one in it,
+Values wait in panes, tumbling windows of one slot, until their own window closes, which tumbles
+(``setting: batch``) or hops by a slot (``setting: sliding``); then every stream that has one in it,
 or that has to be stepped on, is stepped once, in the order of slots. What is closed is decided by
 position in the log alone, as at the edge: by ticks, and where ``input.closing`` says so by events.
 A stream's state, its id and what its panes hold lie in records of one shard of streams each, so

@@ -215,7 +215,8 @@ class Covered(AtClose):
 
 @dataclass(frozen=True, repr=False)
 class WindowCloses(AtClose):
-    """The values of a window go together, and what it releases is reported, a report a slot.
+    """The values of a window go together, and what it releases is reported, a report a slot. The
+    window tumbles (``setting: batch``), or hops by a slot (``setting: sliding``).
 
     Parameters
     ----------

@@ -1,5 +1,9 @@
 """Panes: what came in slots that are not closed yet, one pane a slot.
 
+A pane is a tumbling window of one slot: in the worker's Faust table its key has the window range
+``(slot, slot + .9)`` over slot numbers, not times (`ldp_kafka.runtime.recovery.keys`). Longer
+windows, tumbling and hopping, are made of panes when they close (`windows`).
+
 A pane holds the values of each stream in one slot as `PER_SLOT` takes them together. It is written
 in as many records as there are shards of streams, each with those of one shard: what a shard has
 folded and what its panes hold can be told apart by the offset of each record alone, whatever a

@@ -1,5 +1,11 @@
 """Windows of a partition that close: which, in which order, and of which streams.
 
+A batch of the paper is a tumbling window, a window that slides is a hopping one with a step of one
+slot. Each value is kept once, in the pane of its slot (`panes`); a step takes the panes of its
+``hop`` slots when they have closed, and what a hopping window needs of slots before them is in its
+stream's state. So a window range is never written more than once, as Faust's wrapper of hopping
+windows would do.
+
 A window closes with the message that closes its last slot. Then every stream that has a value in
 it, or has to be stepped on since values of its wait, is stepped once. Streams of a shard that was
 written after that message have been stepped before a crash, and are not again.

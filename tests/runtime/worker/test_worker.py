@@ -239,7 +239,7 @@ def test_the_tables_of_panes_are_windowed(privacy, role, windows):
         f'app = Worker(topology, "{role}", sides, metrics, None, None).app\n'
         "for table in app.tables.data.values():\n"
         "    window = table.window\n"
-        "    print(type(window).__name__, window and window.expires, table._on_window_close)\n"
+        "    print(type(window).__name__, bool(window and window.stale(0, 1e12)), table._on_window_close)\n"
         "    print(window and window.ranges(7))\n"
         "sys.stdout.flush(); os._exit(0)\n"
     )
@@ -248,7 +248,7 @@ def test_the_tables_of_panes_are_windowed(privacy, role, windows):
     )
     lines = found.stdout.splitlines()
     assert [line.split()[0] for line in lines[::2]] == windows, found.stderr
-    assert all(line.split()[1:] == ["None", "None"] for line in lines[::2])
+    assert all(line.split()[1:] == ["False", "None"] for line in lines[::2])
     assert lines[1::2] == ["[(7.0, 7.9)]" if windows[0] != "NoneType" else "None"]
 
 
