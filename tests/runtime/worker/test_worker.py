@@ -239,7 +239,8 @@ def test_the_tables_of_panes_are_windowed(privacy, role, windows):
         f'app = Worker(topology, "{role}", sides, metrics, None, None).app\n'
         "for table in app.tables.data.values():\n"
         "    window = table.window\n"
-        "    print(type(window).__name__, bool(window and window.stale(0, 1e12)), table._on_window_close)\n"
+        "    stale = bool(window and window.stale(0, 1e12))\n"
+        "    print(type(window).__name__, stale, table._on_window_close)\n"
         "    print(window and window.ranges(7))\n"
         "sys.stdout.flush(); os._exit(0)\n"
     )
