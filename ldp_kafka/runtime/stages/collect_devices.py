@@ -327,10 +327,12 @@ class CollectDevices(UnkeyedStage):
         """When the report of this id counted; in the second phase under any cost, since a user has
         one report of it.
         """
-        second = mine.phase != FIRST and len(state.phases) > 1
-        costs = state.phases[SECOND].sums.open.get(mine.slot, {}) if second else (mine.phase,)
-        for phase in costs:
-            part = state.parts.get(mine._replace(phase=phase))
+        places: Iterable[PartOf] = (mine,)
+        if mine.phase != FIRST and len(state.phases) > 1:
+            costs = state.phases[SECOND].sums.open.get(mine.slot, {})
+            places = (mine._replace(phase=cost) for cost in costs)
+        for place in places:
+            part = state.parts.get(place)
             if part is not None and name in part.ids:
                 return part.ids[name]
         return None
