@@ -65,11 +65,10 @@ PUBLIC = {
         runtime.kafka: admin.topics.TopicSpec headers.Log oauth.Method
         runtime.recovery: epoch.Limits rules.Rule
         runtime.releases: choosing.Choosing deliver.Wanted rows.Column since.Since
-        runtime.stages: collect.Collect collect_device_phases.CollectDevicePhases
-            collect_devices.CollectDevices counting.CountingSecond
-            coordinate.Coordinate counting.Counting merge.Merge
-            merge_phases.MergeFirst merge_phases.MergePhases merge_phases.MergeSecond panes.PaneOf
-            per_slot.Taking processed.Processed raw.RawPartition releases.Publisher
+        runtime.stages: collect.Collect collect_devices.CollectDevices counting.CountingSecond
+            coordinate.Coordinate counting.Counting destinations.Releases
+            destinations.SumsOfPhases merge.Merge panes.PaneOf per_slot.Taking
+            raw.RawPartition releases.Publisher
             report_messages.ReportMessages stream_releases.StreamReleases
         runtime.status: closing.Closing
         runtime.wire: dead_letters.DeadLetters events.EventFormat times.Unit
@@ -100,9 +99,9 @@ PUBLIC = {
         records: Partial Release Request Sums Tick
         runtime.demo: play.Played
         runtime.releases: plot._Series view.Line
-        runtime.stages: collect.CollectState collect_device_phases.DevicePhasesState
+        runtime.stages: collect.CollectState complete.Complete
             collect_devices.DevicesState coordinate.CoordinateState
-            counting.SourceState merge.MergeState merge_phases.PhasesState parts.PartOf
+            counting.SourceState merge.MergeState parts.PartOf
             requests.Forwarding rounds.Round rounds.Rounds rounds.Spent slot_sums.At
             slot_sums.SecondReports slot_sums.SlotSums slot_sums.Summed
         statistics: base.Singles events.Above

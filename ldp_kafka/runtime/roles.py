@@ -10,12 +10,10 @@ from typing import Any
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.stages.collect import make_collect
-from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_phases
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
 from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.merge import make_merge
-from ldp_kafka.runtime.stages.merge_phases import make_merge_phases
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
@@ -26,9 +24,7 @@ STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
     "collect": make_collect,
     "collect_devices": make_collect_devices,
-    "collect_device_phases": make_collect_device_phases,
     "merge": make_merge,
-    "merge_phases": make_merge_phases,
     "coordinate": make_coordinate,
     "curate": make_curate,
 }

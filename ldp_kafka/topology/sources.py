@@ -144,8 +144,9 @@ def _of_devices(name: str, source: Input, phases: int) -> Flow:
         "perturbed values, one a message, from devices",
         COLLECTOR,
     )
-    stage = "collect_device_phases" if phases > 1 else "collect_devices"
-    collect = Agent("collect", stage, reports, (), "open windows of each source", ticks=True)
+    collect = Agent(
+        "collect", "collect_devices", reports, (), "open windows of each source", ticks=True
+    )
     absent = {"perturb": "its devices perturb by themselves (ldp_kafka.Client)"}
     return _collected(name, source.partitions, phases, collect, absent=absent)
 
@@ -206,7 +207,7 @@ def _collected(
     )
     requests = _requests(name) if phases > 1 else None
     written = (releases, rejected) if requests is None else (requests, releases, rejected)
-    merge = Agent("merge", "merge_phases", partials, (sums, rejected), waits)
+    merge = Agent("merge", "merge", partials, (sums, rejected), waits)
     collect = replace(collect, writes=(partials, rejected))
     decides = Agent("coordinate", "coordinate", sums, written, "what was asked and released last")
     roles = Role(name, "collect", (collect, merge)), Role(name, "coordinate", (decides,))

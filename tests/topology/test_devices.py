@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from ldp_kafka.cli import cli
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.stages.collect_device_phases import CollectDevicePhases
 from ldp_kafka.runtime.stages.collect_devices import CollectDevices
 from ldp_kafka.runtime.worker.supervisor import run
 from ldp_kafka.topology import access, loads, plan
@@ -152,7 +151,7 @@ def test_devices_that_are_asked():
     made = loads(text)
     assert [role.name for role in made.roles] == ["collect", "coordinate"]
     assert made.flow.requests is not None
-    assert isinstance(roles.make(made, "collect", 1), CollectDevicePhases)
+    assert isinstance(roles.make(made, "collect", 1), CollectDevices)
     assert roles.make(made, "collect", 1).hold == 3
     [mine] = [each for each in access(made) if each.role == "devices"]
     assert [(right.name, right.operations) for right in mine.rights] == [

@@ -16,7 +16,7 @@ of its slot. The device trusts nobody who brings requests, be it Kafka or a gate
   report and with the end of the value, before anything is sent.
 - *How long a value waits.* Until the request of its slot, or of a later one, has counted; until a
   value of its user comes ``lateness`` + 1 + ``hold`` slots later, when the collector has closed the
-  slot's second phase (`ldp_kafka.runtime.stages.collect_device_phases`); or until it has lain there
+  slot's second phase (`ldp_kafka.runtime.stages.collect_devices`); or until it has lain there
   for as long by the device's own clock, where neither comes. Nobody can make it wait longer.
 
 A request may be ahead of the device's clock by ``input.max_ahead``, as a value may. Whoever asks

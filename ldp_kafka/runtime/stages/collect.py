@@ -25,7 +25,14 @@ from ldp_kafka.records import KEPT, Reports, hexadecimal
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.stages.counting import COUNTS, Counting, CountingSecond, SourceState
+from ldp_kafka.runtime.stages.counting import (
+    COUNTS,
+    Counting,
+    SourceState,
+    meta_of,
+    of_phases,
+    told_of,
+)
 from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.lanes import joined, looked, named, split
 from ldp_kafka.runtime.stages.latest import without
@@ -41,18 +48,11 @@ __all__ = ["Collect", "CollectState", "make_collect"]
 
 @dataclass
 class CollectState:
-    """What the collector knows of one source."""
+    """What the collector knows of one source, phase by phase."""
 
-    source: SourceState
+    phases: list[SourceState]
     last: tuple[int, int] = (-1, -1)
     """(bound, chunk) of the last batch that counted."""
-    second: SourceState | None = None
-    """Of the second phase; None where slots have one, which `source` is of."""
-
-    @property
-    def phases(self) -> list[SourceState]:
-        """Of each phase."""
-        return [self.source] if self.second is None else [self.source, self.second]
 
 
 @dataclass(frozen=True)
@@ -77,25 +77,16 @@ class Collect(UnkeyedStage):
     publisher: Publisher
 
     @cached_property
-    def _counting(self) -> Counting:
-        return Counting(self.method, self.partials_topic, self.partition, self.publisher)
-
-    @cached_property
-    def _second(self) -> Counting:
-        return CountingSecond(self.method, self.partials_topic, self.partition, self.publisher)
-
-    @property
-    def _phases(self) -> int:
-        return max(1, self.method.phases)
+    def _phases(self) -> tuple[Counting, ...]:
+        return of_phases(self.method, self.partials_topic, self.partition, self.publisher)
 
     @cached_property
     def size(self) -> int:
         """Slots in a slot shard of the state."""
-        return self._counting.slots_in_a_shard
+        return self._phases[FIRST].slots_in_a_shard
 
     def fresh(self) -> CollectState:
-        phases = [self._counting.fresh(SlotSums(self.size)) for _ in range(self._phases)]
-        return CollectState(phases[0], CollectState.last, *phases[1:])
+        return CollectState([each.fresh(SlotSums(self.size)) for each in self._phases])
 
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Output:
         """Partials of consecutive messages."""
@@ -106,8 +97,9 @@ class Collect(UnkeyedStage):
             self._together(state, run, messages, output)
             at = run.place + len(run)
         self._one_by_one(state, messages[at:], output)
-        if state.source.closed is not None:
-            output.gauge("closed", state.source.closed)
+        closed = state.phases[FIRST].closed
+        if closed is not None:
+            output.gauge("closed", closed)
         return output
 
     def _one_by_one(self, state: CollectState, messages: Sequence[Message], output: Output) -> None:
@@ -164,9 +156,8 @@ class Collect(UnkeyedStage):
         """Count the reports of a message, or (``singles``) of one message each, in their order."""
         if batch.fingerprint != self.fingerprint:
             raise BadRecord(Reason.FINGERPRINT)
-        source = state.source
         if (batch.bound, batch.chunk) <= state.last:
-            if batch.bound < state.last[0] and source.closes(batch.closed):
+            if batch.bound < state.last[0] and state.phases[FIRST].closes(batch.closed):
                 # a replay closes nothing new: the raw log was begun anew under the same name
                 raise BadRecord(Reason.RESTARTED)
             output.count("repeated")
@@ -190,21 +181,20 @@ class Collect(UnkeyedStage):
 
     def _counted(self, state: CollectState, batch: Reports) -> tuple[Counting, SourceState]:
         """How the reports of a batch count, and where."""
-        if batch.phase == FIRST or state.second is None:
-            return self._counting, state.source
-        return self._second, state.second
+        at = min(batch.phase, len(self._phases) - 1)
+        return self._phases[at], state.phases[at]
 
     def _closes(self, state: CollectState, batch: Reports) -> bool:
         """Whether it says that more is closed."""
-        closes = state.source.closes(batch.closed)
-        return closes or (state.second is not None and state.second.closes(batch.settled))
+        told = zip(state.phases, (batch.closed, batch.settled), strict=False)
+        return any(phase.closes(through) for phase, through in told)
 
     def _close(self, state: CollectState, batch: Reports, output: Output) -> None:
         """Hand over what a batch says is closed."""
-        if batch.closed is not None:
-            self._counting.close(state.source, batch.closed, output)
-        if state.second is not None and batch.settled is not None:
-            self._second.close(state.second, batch.settled, output)
+        told = zip(self._phases, state.phases, (batch.closed, batch.settled), strict=False)
+        for counting, phase, through in told:
+            if through is not None:
+                counting.close(phase, through, output)
 
     def dirty(self, state: CollectState) -> set[str]:
         return joined((it.sums.dirty() | it.latest.dirty() for it in state.phases), alone=True)
@@ -213,7 +203,7 @@ class Collect(UnkeyedStage):
         return joined((it.sums.shards() | it.latest.names() for it in state.phases), alone=True)
 
     def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
-        wanted = split([(name, None) for name in shards], self._phases, alone=True)
+        wanted = split([(name, None) for name in shards], len(self._phases), alone=True)
         found = (
             each.sums.dump(mine) | each.latest.dump(mine)
             for each, mine in zip(state.phases, wanted, strict=True)
@@ -221,26 +211,24 @@ class Collect(UnkeyedStage):
         return named(found, alone=True)
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        second = {} if state.second is None else {"second": state.second.meta()}
-        return {"last": list(state.last), "slots": self.size, **state.source.meta(), **second}
+        return {"last": list(state.last), "slots": self.size, **meta_of(state.phases)}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> CollectState:
-        told = [meta, meta["second"]] if self._phases > 1 else [meta]
-        made = []
+        told, phases = told_of(meta, len(self._phases)), []
         for said, mine in zip(told, split(shards.items(), len(told), alone=True), strict=True):
             sums = SlotSums.load(self.size, said["closed"], meta.get("slots"), without(mine))
-            made.append(SourceState.load(said, sums, self._counting.latest()))
-            made[-1].latest.load(mine)
-        return CollectState(made[0], tuple(meta["last"]), *made[1:])
+            phases.append(SourceState.load(said, sums, self._phases[FIRST].latest()))
+            phases[-1].latest.load(mine)
+        return CollectState(phases, tuple(meta["last"]))
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that wait, and those that are kept beside them, of each phase."""
-        phases = split(shards.items(), self._phases, alone=True)
+        phases = split(shards.items(), len(self._phases), alone=True)
         found = looked(look_at_sums(self.size, meta.get("slots"), without(it)) for it in phases)
         found.closed = meta["closed"]
-        return self._counting.latest().look(found, shards)
+        return self._phases[FIRST].latest().look(found, shards)
 
 
 def make_collect(

@@ -13,6 +13,19 @@ budget. No report closes more than its record's timestamp allows, or one device 
 would shut all others out: the topic is to have ``message.timestamp.type=LogAppendTime``, so that
 this is the broker's clock. One that is further ahead of it than ``max_ahead`` is a dead letter.
 
+Where a coordinator asks, slots have two phases. Nobody can say when all devices have answered its
+request: the second phase closes when ``hold`` slots more have begun, by the same watermark, and the
+broker's clock holds it back as well. Devices let go of a value by the same rule, so that what is
+spent after it is rare: a device that reads its requests late. It is a dead letter, as any report of
+a closed slot. Slots are decided one after the other, and a slot that was asked waits until its
+second phase is closed. So where every slot is asked, each has one slot's time for its answers,
+whatever ``hold``; where few are, those have ``hold``.
+
+What a report costs is the sender's word, as is all of it. The sums of each cost are kept apart, and
+the coordinator reads those of what it has asked: reports of another cost count for nothing. Of one
+slot there are `COSTS` of them at most, so that nobody fills the collector's memory with them;
+whoever sends so many bars the others, as whoever sends any number of reports bends a mean.
+
 Any device can send any report, as in every local model: what one device can do to a mean is bounded
 by the mechanism's range, and by how many ids it is let in with.
 """
@@ -23,17 +36,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from ldp_kafka.errors import BadRecord, Reason, StateError
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.protocols import Responder
+from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import KEPT, Reports, Tick
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
+from ldp_kafka.runtime.stages.counting import (
+    COUNTS,
+    Counting,
+    SourceState,
+    meta_of,
+    of_phases,
+    told_of,
+)
 from ldp_kafka.runtime.stages.device_rows import DeviceRows, partition_of, said
 from ldp_kafka.runtime.stages.keyed import UnkeyedStage
 from ldp_kafka.runtime.stages.latest import without
@@ -47,19 +69,21 @@ from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.report_columns import ReportRun, read_plain_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["CollectDevices", "DevicesState", "make_collect_devices", "partition_of"]
+__all__ = ["COSTS", "CollectDevices", "DevicesState", "make_collect_devices", "partition_of"]
 
 _FORM = 2  # of the state
 FEW = 4  # messages, up to which columns cost more than they save
+COSTS = 64  # that reports of one slot's second phase may have
+T = TypeVar("T")
 
 
 @dataclass
 class DevicesState:
-    """What the collector knows of one partition; ``source`` has the sums over all parts of a
+    """What the collector knows of one partition; ``phases`` have the sums over all parts of a
     slot.
     """
 
-    source: SourceState
+    phases: list[SourceState]
     parts: dict[PartOf, Part] = field(default_factory=dict)
     watermark: int = -1
     """The latest event time (ms) that a report or a tick has told, by the broker's clock at most.
@@ -77,6 +101,7 @@ class CollectDevices(UnkeyedStage):
     source : its number among the merger's sources
     partitions : of the topic
     slot_ms, lateness, max_ahead_ms : as in the topology; lateness in slots
+    hold : slots that the second phase of a slot is open for after the first
 
     Notes
     -----
@@ -102,13 +127,14 @@ class CollectDevices(UnkeyedStage):
     slot_ms: int = 1
     lateness: int = 0
     max_ahead_ms: int = 0
+    hold: int = 1
 
     @cached_property
-    def _counting(self) -> Counting:
-        return Counting(self.method, self.partials_topic, self.source, self.publisher)
+    def _phases(self) -> tuple[Counting, ...]:
+        return of_phases(self.method, self.partials_topic, self.source, self.publisher)
 
     def fresh(self) -> DevicesState:
-        return DevicesState(self._counting.fresh(SlotSums(1)))
+        return DevicesState([each.fresh(SlotSums(1)) for each in self._phases])
 
     def fold(self, state: DevicesState, messages: Sequence[Message]) -> Output:
         """Partials and releases per user of consecutive messages."""
@@ -120,8 +146,9 @@ class CollectDevices(UnkeyedStage):
             self._together(state, run, messages[run.place : end], output)
             at = end
         self._one_by_one(state, messages[at:], output)
-        if state.source.closed is not None:
-            output.gauge("closed", state.source.closed)
+        closed = state.phases[FIRST].closed
+        if closed is not None:
+            output.gauge("closed", closed)
         return output
 
     def _one_by_one(self, state: DevicesState, messages: Sequence[Message], output: Output) -> None:
@@ -271,12 +298,25 @@ class CollectDevices(UnkeyedStage):
 
     def _counted(self, state: DevicesState, batch: Reports) -> tuple[Counting, SourceState]:
         """How reports count, and where. BadRecord where they cannot."""
-        del batch
-        return self._counting, state.source
+        at = min(batch.phase, len(self._phases) - 1)
+        source = state.phases[at]
+        if at != FIRST:
+            if not (isinstance(self.method, Responder) and self.method.askable(batch.cost)):
+                raise BadRecord(Reason.WRONG_FIELDS)
+            # after a crash the same are refused: of parts that are there ahead of the rest, all
+            # costs are among the first that came
+            for slot in set(batch.slots.tolist()):
+                costs = source.sums.open.get(slot, {})
+                if batch.cost not in costs and len(costs) >= COSTS:
+                    raise BadRecord(Reason.WRONG_FIELDS)
+        return self._phases[at], source
 
     def _all_closed(self, state: DevicesState) -> int | None:
         """The slot through which all is closed that closes with it."""
-        return state.source.closed
+        told = zip(state.phases, (0, self.hold), strict=False)
+        closed = [None if phase.closed is None else phase.closed + hold for phase, hold in told]
+        known = [each for each in closed if each is not None]
+        return min(known) if len(known) == len(closed) else None
 
     @cached_property
     def _behind(self) -> int:
@@ -284,9 +324,18 @@ class CollectDevices(UnkeyedStage):
         return self.lateness + self.method.delay
 
     def _known(self, state: DevicesState, mine: PartOf, name: bytes) -> Counted | None:
-        """When the report of this id counted."""
-        part = state.parts.get(mine)
-        return None if part is None else part.ids.get(name)
+        """When the report of this id counted; in the second phase under any cost, since a user has
+        one report of it.
+        """
+        places: Iterable[PartOf] = (mine,)
+        if mine.phase != FIRST and len(state.phases) > 1:
+            costs = state.phases[SECOND].sums.open.get(mine.slot, {})
+            places = (mine._replace(phase=cost) for cost in costs)
+        for place in places:
+            part = state.parts.get(place)
+            if part is not None and name in part.ids:
+                return part.ids[name]
+        return None
 
     def _timely(self, time: int, message: Message) -> None:
         """BadRecord where ``time`` is more than max_ahead after the record's own timestamp."""
@@ -303,11 +352,20 @@ class CollectDevices(UnkeyedStage):
         self._close(state, slot - 1 - self._behind, output)
 
     def _close(self, state: DevicesState, through: int, output: Output) -> None:
-        """Close slots up to this one, where they are open."""
-        if state.source.closed is not None and through <= state.source.closed:
-            return
-        self._counting.close(state.source, through, output)
-        self._end(state, [part for part in state.parts if part.slot <= through])
+        """Close slots up to this one, where they are open, and the second phases that are over."""
+        ends = (through, through - self.hold)
+        for counting, phase, end in zip(self._phases, state.phases, ends, strict=False):
+            if phase.closes(end):
+                counting.close(phase, end, output)
+                self._end(state, [it for it in state.parts if self._over(state, it)])
+
+    def _over(self, state: DevicesState, part: PartOf) -> bool:
+        closed = self._phase(state.phases, part).closed
+        return closed is not None and part.slot <= closed
+
+    def _phase(self, phases: Sequence[T], part: PartOf) -> T:
+        """That one a part is of; of the second, what its reports cost stands for the phase."""
+        return phases[min(part.phase, len(phases) - 1)]
 
     def _end(self, state: DevicesState, parts: Iterable[PartOf]) -> None:
         """Let go of parts of slots that are closed."""
@@ -316,24 +374,25 @@ class CollectDevices(UnkeyedStage):
             state.touched.add(part)
 
     def dirty(self, state: DevicesState) -> set[str]:
-        state.source.sums.dirty()  # they follow from the parts
+        for phase in state.phases:
+            phase.sums.dirty()  # they follow from the parts
         found = {part.shard for part in state.touched}
         state.touched.clear()
-        return found | state.source.latest.dirty()
+        return found | state.phases[FIRST].latest.dirty()
 
     def shards_of(self, state: DevicesState) -> set[str]:
-        return {part.shard for part in state.parts} | state.source.latest.names()
+        return {part.shard for part in state.parts} | state.phases[FIRST].latest.names()
 
     def dump(self, state: DevicesState, shards: Iterable[str]) -> dict[str, bytes]:
         wanted = set(shards)
         found = {at.shard: part.written() for at, part in state.parts.items() if at.shard in wanted}
-        return found | state.source.latest.dump(wanted)
+        return found | state.phases[FIRST].latest.dump(wanted)
 
     def watermark(self, state: DevicesState) -> int:
         return state.watermark
 
     def meta(self, state: DevicesState) -> dict[str, Any]:
-        return {"form": _FORM, "watermark": state.watermark, **state.source.meta()}
+        return {"form": _FORM, "watermark": state.watermark, **meta_of(state.phases)}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
@@ -343,25 +402,19 @@ class CollectDevices(UnkeyedStage):
                 "the changelog's state has its reports in other shards: it was written by another"
                 " version; go on with that one, or give the topology a new name"
             )
-        state = self._begun(meta)
-        state.source.latest.load(shards)
+        phases = [
+            SourceState.load(told, SlotSums(1), self._phases[FIRST].latest())
+            for told in told_of(meta, len(self._phases))
+        ]
+        state = DevicesState(phases, watermark=meta["watermark"])
+        phases[FIRST].latest.load(shards)
         for name, (_, payload) in without(shards).items():
             at, part = PartOf.named(name), Part.read(payload)
             state.parts[at] = part
-            sums = self._source(state, at).sums
+            sums = self._phase(phases, at).sums
             sums.add(At(at.slot, at.phase), part.sums)
             sums.see(At(at.slot, at.phase), [each.hex() for each in nsmallest(KEPT, part.ids)])
         return state
-
-    def _begun(self, meta: Mapping[str, Any]) -> DevicesState:
-        """The state without its parts."""
-        source = SourceState.load(meta, SlotSums(1), self._counting.latest())
-        return DevicesState(source, watermark=meta["watermark"])
-
-    def _source(self, state: DevicesState, part: PartOf) -> SourceState:
-        """Where a part counts."""
-        del part
-        return state.source
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that are open, and that every report lies in its own part, in its own
@@ -372,19 +425,14 @@ class CollectDevices(UnkeyedStage):
         if meta.get("form") != _FORM:
             found.problems.append(("shards", "the state's parts are those of another version"))
             return found
+        closed = [told["closed"] for told in told_of(meta, len(self._phases))]
         found = look_at_parts(
             found,
             without(shards),
             lambda name: partition_of(name, self.partitions) == self.partition,
-            lambda part: self._closed(meta, part),
+            lambda part: self._phase(closed, part),
         )
-        return self._counting.latest().look(found, shards)
-
-    def _closed(self, meta: Mapping[str, Any], part: PartOf) -> int | None:
-        """The last slot that is closed for a part of this kind."""
-        del part
-        closed: int | None = meta["closed"]
-        return closed
+        return self._phases[FIRST].latest().look(found, shards)
 
 
 def _of_a_device(batch: Reports) -> bool:
@@ -414,4 +462,5 @@ def make_collect_devices(
         slot_ms=source.slot_ms,
         lateness=source.lateness,
         max_ahead_ms=source.max_ahead_ms,
+        hold=source.hold,
     )

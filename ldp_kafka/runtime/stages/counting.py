@@ -4,7 +4,7 @@ asked for of single reports, and hand a slot to the merger when it closes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, slots_in_a_shard
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.statistics import Singles
 
-__all__ = ["COUNTS", "Counting", "CountingSecond", "SourceState"]
+__all__ = ["COUNTS", "Counting", "CountingSecond", "SourceState", "meta_of", "of_phases", "told_of"]
 
 COUNTS = ("reports", "repeated", "partials", "second_reports")
 
@@ -236,3 +236,22 @@ class CountingSecond(Counting):
 
     def _send(self, partial: Partial, output: Output) -> None:
         super()._send(replace(partial, phase=SECOND, cost=partial.phase), output)
+
+
+def of_phases(
+    method: Method, partials_topic: str, source: int, publisher: Publisher
+) -> tuple[Counting, ...]:
+    """How reports of each phase of a slot count; where nobody is asked, all together."""
+    kinds = (Counting, CountingSecond)[: max(1, method.phases)]
+    return tuple(kind(method, partials_topic, source, publisher) for kind in kinds)
+
+
+def meta_of(phases: Sequence[SourceState]) -> dict[str, Any]:
+    """What is known of all phases but their sums, as JSON."""
+    told = [each.meta() for each in phases]
+    return {**told[0], "second": told[1]} if len(told) > 1 else told[0]
+
+
+def told_of(meta: Mapping[str, Any], phases: int) -> list[Mapping[str, Any]]:
+    """Of each phase what `meta_of` wrote."""
+    return [meta, meta["second"]] if phases > 1 else [meta]

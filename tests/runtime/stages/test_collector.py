@@ -137,7 +137,7 @@ def test_a_slot_is_summed_until_it_closes():
     ]
     assert fed.counts["partials"] == 2
     assert fed.send(closed=6) == [Partial(2, 6, 5, fed.support(7))]
-    assert fed.state.source.sums.open == {}
+    assert fed.state.phases[0].sums.open == {}
 
 
 def test_a_batch_that_closes_its_own_slot_counts_in_it():
@@ -332,7 +332,7 @@ def test_the_crowd_of_a_source_is_state():
         assert fed.put(batch) == twin.put(batch)
         twin.state = again(twin.collect, twin.state, offset)
     every = [100, 300, 700, -5, 900, 20]
-    assert twin.state.source.crowd == (6, sum(every), sum(value * value for value in every))
+    assert twin.state.phases[0].crowd == (6, sum(every), sum(value * value for value in every))
 
 
 def test_sums_of_squares_beyond_64_bits():

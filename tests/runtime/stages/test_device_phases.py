@@ -10,7 +10,7 @@ import numpy as np
 
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages import collect_device_phases
+from ldp_kafka.runtime.stages import collect_devices
 from ldp_kafka.runtime.stages.parts import PartOf
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
@@ -79,7 +79,7 @@ def test_what_nobody_can_be_asked_for_is_refused():
 
 def test_costs_of_a_slot_are_not_without_end():
     """Each takes memory, and whoever makes them up has to stop; those that are there go on."""
-    fed, most = Asked(), collect_device_phases.COSTS
+    fed, most = Asked(), collect_devices.COSTS
     for cost in range(most):
         fed.put(fed.answer(cost, 50, 500_000 + cost))
         assert fed.counts["reports"] == 1
@@ -107,7 +107,7 @@ def test_a_crash_at_the_bound_of_costs(monkeypatch):
     """What was refused stays refused, and what counted counts, though parts of later reports are
     there when it is folded again.
     """
-    monkeypatch.setattr(collect_device_phases, "COSTS", 3)
+    monkeypatch.setattr(collect_devices, "COSTS", 3)
     for seed in range(6):
         rng, fed = np.random.default_rng(seed), Asked()
         values = [fed.answer(at, 50, 500_000 + int(rng.integers(5))) for at in range(20)]

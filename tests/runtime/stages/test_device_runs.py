@@ -14,7 +14,6 @@ import pytest
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages import collect_devices
-from ldp_kafka.runtime.stages.collect_device_phases import CollectDevicePhases
 from ldp_kafka.runtime.stages.collect_devices import CollectDevices
 from ldp_kafka.runtime.stages.device_rows import DeviceRows
 from ldp_kafka.runtime.wire.codec import encode
@@ -182,11 +181,12 @@ class Unmoved(CollectDevices):
             state.watermark = before
 
 
-class OnePhase(CollectDevicePhases):
+class OnePhase(CollectDevices):
     """Does not see that the second phase is behind the first."""
 
     def _all_closed(self, state):
-        return None if state.source.closed is None else state.source.closed + self.hold
+        closed = state.phases[0].closed
+        return None if closed is None else closed + self.hold
 
 
 @pytest.mark.parametrize(

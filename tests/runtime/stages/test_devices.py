@@ -71,7 +71,7 @@ def test_an_id_that_says_something_else_raises_the_alarm():
         0,
         1,
     )
-    assert fed.state.source.meta()["second_reports"] == [1, 50], "for `ldp-kafka status`"
+    assert fed.state.phases[0].meta()["second_reports"] == [1, 50], "for `ldp-kafka status`"
 
 
 def test_the_brokers_clock_holds_the_watermark_back():
@@ -129,7 +129,7 @@ def test_releases_per_user_come_once():
         if isinstance(found := decode_json(parse_json(record.value)), Release)
     ]
     assert len(releases) == 2
-    assert fed.state.source.crowd == (2, 14, 98)
+    assert fed.state.phases[0].crowd == (2, 14, 98)
     assert fed.refused(fed.report(3, 50, series=None)) == "wrong_fields"
 
 

@@ -15,8 +15,10 @@ import ldp_kafka as lk
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.log import Message, Record
-from ldp_kafka.runtime.stages import merge, slot_sums
-from ldp_kafka.runtime.stages.merge import SAMPLED, Merge, of_any_phase
+from ldp_kafka.runtime.stages import complete, slot_sums
+from ldp_kafka.runtime.stages.complete import SAMPLED
+from ldp_kafka.runtime.stages.destinations import added
+from ldp_kafka.runtime.stages.merge import Merge
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.records import encode_json, header
 from tests.cases import cases
@@ -24,6 +26,7 @@ from tests.depth import depth
 from tests.fold import cases as fold_cases
 from tests.fold.cases import SLOT, START
 from tests.runtime.stages.reload import again, whole
+from tests.runtime.stages.told import Told
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,11 +46,11 @@ class Fed:
     def __init__(self, sources=2, width=2):
         self.merge = Merge(
             sources,
-            width,
-            of_any_phase(
+            Told(
                 lambda slot, sums, earlier: [
-                    Record("releases", 0, None, json.dumps([slot, sums]).encode())
-                ]
+                    Record("releases", 0, None, json.dumps([slot, added(sums) or None]).encode())
+                ],
+                width,
             ),
             "partials",
             "dead",
@@ -81,7 +84,7 @@ def test_a_slot_waits_for_all_sources():
     assert fed.send((1, 5, 5, (4, 40))) == [(5, [7, 70])]
     assert fed.send((1, 6, 5, None)) == []
     assert fed.send((0, 6, 5, (1, 1))) == [(6, [8, 8])]
-    assert fed.state.sums.open == {}
+    assert fed.state.phases[0].sums.open == {}
 
 
 def test_slots_before_the_first_report_are_not_released():
@@ -123,7 +126,7 @@ def test_empty_slots_are_released_as_null():
 @cases("gap", [1, 3, 4, 5, 10**9])
 def test_a_long_run_of_empty_slots_is_cut(monkeypatch, gap):
     """After the limit the rest is passed over; a slot with reports is never."""
-    monkeypatch.setattr(merge, "EMPTY_RUN", 3)
+    monkeypatch.setattr(complete, "EMPTY_RUN", 3)
     nulls = [(5 + i, None) for i in range(1, min(gap, 4))]
     for steps in ([gap + 5], [6, gap + 4, gap + 5], range(6, 12 if gap > 9 else gap + 6)):
         fed, found = Fed(sources=1), []
@@ -240,8 +243,8 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
     """Any merge of the sources' logs, with repeats, folded in any runs, over a snapshot at any
     place: what a slow twin says.
     """
-    limit = merge.EMPTY_RUN
-    merge.EMPTY_RUN = data.draw(st.integers(1, 6))
+    limit = complete.EMPTY_RUN
+    complete.EMPTY_RUN = data.draw(st.integers(1, 6))
     try:
         through = min(partials[-1][1] for partials in made)
         sums = {}
@@ -253,7 +256,7 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
         for slot in range(through + 1):
             if slot in sums:
                 full = slot
-            if full is not None and slot - full <= merge.EMPTY_RUN:
+            if full is not None and slot - full <= complete.EMPTY_RUN:
                 expected.append((slot, sums.get(slot)))
         for _ in range(2):
             fed, queues, found = Fed(sources=len(made)), [list(partials) for partials in made], []
@@ -267,10 +270,10 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
                 if data.draw(st.booleans()):
                     fed.state = again(fed.merge, fed.state, fed.offset - 1)
             assert found == expected
-            assert fed.state.released is None or fed.state.released <= through
-            assert all(slot > through for slot in fed.state.sums.open)
+            assert (fed.state.phases[0].released or 0) <= through
+            assert all(slot > through for slot in fed.state.phases[0].sums.open)
     finally:
-        merge.EMPTY_RUN = limit
+        complete.EMPTY_RUN = limit
 
 
 def test_a_user_in_two_partitions_is_noticed():
@@ -286,9 +289,9 @@ def test_a_user_in_two_partitions_is_noticed():
     )
     assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
     assert fed.counts["second_reports"] == 1
-    assert fed.state.sums.sample == {}
+    assert fed.state.phases[0].sums.sample == {}
     assert fed.merge.meta(fed.state)["second_reports"] == [1, 5]
-    assert again(fed.merge, fed.state, fed.offset - 1).sums.second_reports == (1, 5)
+    assert again(fed.merge, fed.state, fed.offset - 1).phases[0].sums.second_reports == (1, 5)
 
 
 @pytest.mark.parametrize("both", [True, False])
@@ -336,13 +339,13 @@ def test_waiting_slots_keep_few_ids():
     fed = Fed()
     for slot in range(1000):
         fed.send((0, slot, 0, (1, 1), ("1" * 32,)))
-    assert len(fed.state.sums.sample) == SAMPLED
+    assert len(fed.state.phases[0].sums.sample) == SAMPLED
     assert whole(fed.merge, again(fed.merge, fed.state, fed.offset - 1)) == whole(
         fed.merge, fed.state
     )
-    assert min(fed.state.sums.sample).slot == 1000 - SAMPLED
+    assert min(fed.state.phases[0].sums.sample).slot == 1000 - SAMPLED
     assert len(fed.send((1, 999, None, None))) == 1000
-    assert fed.state.sums.sample == {}
+    assert fed.state.phases[0].sums.sample == {}
 
 
 def test_a_release_is_given_the_sums_of_the_slots_before_it():
@@ -352,8 +355,10 @@ def test_a_release_is_given_the_sums_of_the_slots_before_it():
         fed, told = Fed(sources=1), {}
         fed.merge = replace(
             fed.merge,
-            looks_back=4,
-            release=lambda slot, sums, earlier, told=told: told.update({slot: earlier}) or [],
+            destination=Told(
+                lambda slot, sums, earlier, told=told: told.update({slot: earlier}) or [],
+                looks_back=4,
+            ),
         )
         for slot in range(5, 15):
             if reread:
@@ -365,4 +370,4 @@ def test_a_release_is_given_the_sums_of_the_slots_before_it():
         before = [at for at in range(max(5, slot - 4), slot) if at != 7]
         assert earlier == {at: {0: [at, 1]} for at in before}
     # and no more is kept than that
-    assert {slot // 3 for slot in fed.state.sums.kept} == {10 // 3, 12 // 3, 14 // 3}
+    assert {slot // 3 for slot in fed.state.phases[0].sums.kept} == {10 // 3, 12 // 3, 14 // 3}

@@ -71,7 +71,7 @@ def test_numbers_go_on_behind_the_last_offset(statistics):
     assert values != sent
     log = cases.log([*values, *again])
     assert collect.fold(known, log).counts["repeated"] == 0
-    assert known.source.closed == cases.START // cases.SLOT + 6
+    assert known.phases[0].closed == cases.START // cases.SLOT + 6
 
 
 def test_a_crash_before_is_no_place_to_go_on_from():

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from ldp_kafka.records import Partial
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
-from ldp_kafka.runtime.stages.merge import Merge, of_any_phase
+from ldp_kafka.runtime.stages.destinations import Releases
+from ldp_kafka.runtime.stages.merge import Merge
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json, encode_json
@@ -24,6 +26,7 @@ from ldp_kafka.runtime.wire.reports import write_reports
 from tests.runtime.stages.reload import again, whole
 from tests.runtime.stages.test_collector import Fed as Collector
 from tests.runtime.stages.test_edge import Fed as Edge
+from tests.runtime.stages.told import Told
 
 
 class Phased:
@@ -111,16 +114,11 @@ def test_a_collector_without_phases_refuses_any_but_the_first():
 class Merger:
     """A merger of two sources whose releases are (slot, sums by phase)."""
 
-    def __init__(self, release=None):
+    def __init__(self, destination=None):
         self.merge = Merge(
             2,
-            2,
-            release
-            or (
-                lambda slot, sums, earlier: [
-                    Record("r", 0, None, json.dumps([slot, sums]).encode())
-                ]
-            ),
+            destination
+            or Told(lambda *slot: [Record("r", 0, None, json.dumps(slot[:2]).encode())]),
             "partials",
             "dead",
             "f" * 32,
@@ -154,7 +152,7 @@ def test_two_phases_of_a_slot_are_kept_apart():
         for which in order:
             made += merger.send(left[which].pop(0))
         assert made == [[5, {"0": [1, 10], "1": [6, 60]}]]
-        assert merger.state.released == 5
+        assert merger.state.phases[0].released == 5
 
 
 def test_a_slot_waits_for_the_last_phase_of_a_source():
@@ -183,11 +181,22 @@ def test_one_id_in_two_phases_is_no_second_report():
 
 def test_todays_statistics_take_whatever_phase_a_slot_has():
     """Where it has several, their supports are added; None where nobody reported."""
+
+    @dataclass(frozen=True)
+    class Publishes:
+        told: list
+        statistics = SimpleNamespace(width=2, looks_back=1)
+
+        def of_slot(self, *given):
+            self.told.append(given)
+            return []
+
     told = []
-    release = of_any_phase(lambda *given: told.append(given) or [])
-    release(5, {1: [3, 4]}, {})
-    release(6, {0: [1, 2], 1: [3, 4]}, {5: {1: [3, 4]}})
-    release(7, {}, {6: {0: [1, 2], 1: [3, 4]}})
+    merger = Merger(Releases(Publishes(told)))
+    merger.send((1, 8, None, None))
+    merger.send((0, 5, 5, (3, 4), (), 1, True))
+    merger.send((0, 6, 5, (1, 2), (), 0, False), (0, 6, 5, (3, 4), (), 1, True))
+    merger.send((0, 7, 5, None))
     assert told == [(5, [3, 4], {}), (6, [4, 6], {5: [3, 4]}), (7, None, {6: [4, 6]})]
 
 

@@ -20,6 +20,7 @@ from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.records import encode_json
 from tests.cases import cases
 from tests.fold.epochs import Shelf, folded, opened
+from tests.runtime.stages.told import Told
 
 WAITING = 20_000  # slots
 WIDTH = 8
@@ -33,8 +34,7 @@ class Kept:
         self.made = []
         stage = Merge(
             sources,
-            width,
-            lambda slot, sums, earlier: self.made.append((slot, sums)) or [],
+            Told(lambda *slot: self.made.append(slot[:2]) or [], width),
             "partials",
             "dead",
             "f" * 32,
@@ -85,14 +85,14 @@ def test_many_slots_can_wait():
     assert len(again[1:]) == 2, "the latest slot shard, and the one whose oldest ids went"
     assert sum(again[1:]) < sum(sizes[1:]) / 20
     kept.reload()
-    assert kept.epoch.state.sums.open.keys() == set(range(WAITING + 1))
+    assert kept.epoch.state.phases[0].sums.open.keys() == set(range(WAITING + 1))
     kept.send((1, WAITING, 0, None))
     assert kept.made == [(slot, {0: list(sums(slot))}) for slot in range(WAITING + 1)]
     before = len(kept.table)
     sizes, dropped = kept.save()
     assert dropped >= before - 1
     assert len(kept.table) <= 2, "meta, and the slot shard of the last slot"
-    assert kept.epoch.state.sums.open == {}
+    assert kept.epoch.state.phases[0].sums.open == {}
     kept.reload()
     assert kept.epoch.state.released == WAITING
 
@@ -112,8 +112,8 @@ def test_a_record_that_lost_its_slot_shard_is_not_loaded():
     assert len(gone) == 1
     kept.table |= {key: old[key] for key in gone}
     kept.reload()
-    assert kept.epoch.state.sums.open.keys() == set(range(size + 1, 2 * size))
-    assert kept.epoch.state.sums.kept.keys() == {size}
+    assert kept.epoch.state.phases[0].sums.open.keys() == set(range(size + 1, 2 * size))
+    assert kept.epoch.state.phases[0].sums.kept.keys() == {size}
     kept.save()
     assert not gone & kept.table.keys(), "the next epoch drops it with the others"
     metas = [json.loads(unpack(value)[1]) for key, value in kept.table.items() if "/meta/" in key]

@@ -33,7 +33,7 @@ class AveragesAgain:
 
     def load(self, meta, shards):
         state = super().load(meta, shards)
-        state.source.latest._offsets[:] = -1
+        state.phases[0].latest._offsets[:] = -1
         return state
 
 
@@ -41,7 +41,7 @@ class ForgetsReleases:
     """Writes down nothing of what users released last."""
 
     def shards_of(self, state):
-        return super().shards_of(state) - state.source.latest.names()
+        return super().shards_of(state) - state.phases[0].latest.names()
 
     def dirty(self, state):
         return {name for name in super().dirty(state) if not name.startswith("user-")}
@@ -172,7 +172,7 @@ class OneClosing:
 
     def _close(self, state, through, output):
         super()._close(state, through, output)
-        self._second.close(state.second, through, output)
+        self._phases[1].close(state.phases[1], through, output)
 
 
 class ForgetsSecond:
