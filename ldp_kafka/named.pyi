@@ -271,6 +271,21 @@ def method(
 ) -> methods.CorrelatedGaussian: ...
 @overload
 def method(
+    name: Literal["cgm_pure"],
+    *,
+    epsilon: float,
+    domain: tuple[float, float],
+    mechanism: MechanismName | Callable[..., Any] | None = None,
+    horizon: int | None = None,
+    refresh: int | None = None,
+    sigma: float | None = None,
+    calibration: Literal["sound", "published"] = "sound",
+    differential_bound: float = 0.05,
+    lag: int = 1,
+    change: Literal["additive", "multiplicative"] = "additive",
+) -> methods.CorrelatedLaplace: ...
+@overload
+def method(
     name: Literal["cgm_vector"],
     *,
     epsilon: float,

@@ -56,6 +56,7 @@ METHODS = {
 } | {
     "budget_split": {"window": 3, **UNIT, "dimension": 2},
     "cgm": LIFE | DELTA,
+    "cgm_pure": LIFE,
     "cgm_vector": BALL,
     "etm": {"window": 3, **UNIT, "delay": 2},
     "fast": {**LIFE, "samples": 5},

@@ -9,6 +9,7 @@ from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
+from ldp_kafka.methods.cgm_pure import CorrelatedLaplace
 from ldp_kafka.methods.cgm_vector import (
     CorrelatedGaussianVector,
     GaussianDifferentialVector,
@@ -68,6 +69,7 @@ __all__ = [
     "ContinGroup",
     "CorrelatedGaussian",
     "CorrelatedGaussianVector",
+    "CorrelatedLaplace",
     "DelayMethod",
     "Direct",
     "DiscontinGroup",
@@ -115,6 +117,7 @@ METHODS: dict[str, type[Method]] = {
     "capp": ClippedAccumulatedPerturbation,
     "capp_s": SegmentedClippedAccumulatedPerturbation,
     "cgm": CorrelatedGaussian,
+    "cgm_pure": CorrelatedLaplace,
     "cgm_vector": CorrelatedGaussianVector,
     "comp_order": CompOrder,
     "contin_group": ContinGroup,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Law, Z
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, SlotMethod, Step
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, SlotMethod, Step, part_of
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.methods.noisy_mean import NoisyMean
@@ -84,7 +84,7 @@ class BudgetAbsorption(NoisyMean, SlotMethod):
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         if not self.window <= LONGEST:
             raise ConfigurationError(f"window must be at most {LONGEST} slots for {self.name}")
-        self.spend = self._part(budget, 2 * self.window)
+        self.spend = part_of(budget, 2 * self.window)
         self._by_units = [
             mechanism(units * self.spend / MICRO, (0.0, 1.0)) for units in range(1, self.window + 1)
         ]

@@ -19,7 +19,17 @@ from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, VALUES
 from ldp_kafka.randomness import use_of
 
-__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "SlotMethod", "Step", "check_slots"]
+__all__ = [
+    "FIXED",
+    "REFUSED",
+    "SENT",
+    "SILENT",
+    "SlotMethod",
+    "Step",
+    "check_slots",
+    "part_of",
+    "whole_budget",
+]
 
 
 class SlotMethod(Method):
@@ -68,9 +78,7 @@ class SlotMethod(Method):
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         self._shape(domain, categories, calibration)
         make = checked_factory(mechanism, "mechanism")
-        budget = micro(self.epsilon)
-        if not budget < 2**31:
-            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+        budget = whole_budget(self.epsilon)
         if not self.run <= 2**16:
             raise ConfigurationError(
                 "window, with the slots that its reports remember, must not be more than 65536"
@@ -90,18 +98,8 @@ class SlotMethod(Method):
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         """Make what perturbs; ``spend`` is what one report costs, in micro-epsilon."""
-        self.spend = self._part(budget, self._shares())
+        self.spend = part_of(budget, self._shares())
         self.mechanism = mechanism(self.spend / MICRO, self.values.unit)
-
-    @staticmethod
-    def _part(budget: int, shares: int) -> int:
-        """One of so many equal shares of a budget; ConfigurationError where it is nothing."""
-        part = budget // shares
-        if not part > 0:
-            raise ConfigurationError(
-                "epsilon must be large enough for one micro-epsilon a report in this window"
-            )
-        return part
 
     @property
     def run(self) -> int:
@@ -195,3 +193,21 @@ class SlotMethod(Method):
             inputs, batch.randomness.at(state.digests(batch.rows), batch.slot, phase, pairs)
         )
         return answers
+
+
+def whole_budget(epsilon: float) -> int:
+    """In micro-epsilon; ConfigurationError where a ledger does not hold so much."""
+    budget = micro(epsilon)
+    if not budget < 2**31:
+        raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+    return budget
+
+
+def part_of(budget: int, shares: int) -> int:
+    """One of so many equal shares of a budget; ConfigurationError where it is nothing."""
+    part = budget // shares
+    if not part > 0:
+        raise ConfigurationError(
+            "epsilon must be large enough for one micro-epsilon a report in this window"
+        )
+    return part

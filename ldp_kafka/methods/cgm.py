@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import exp, expm1, log
+from math import exp, log
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Z
 from ldp_kafka.mechanisms.elementary import natural_log
+from ldp_kafka.mechanisms.intervals import quantile
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
+from ldp_kafka.methods.chain_stream import ChainStream
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.noisy_mean import followed
 from ldp_kafka.methods.user_level import check_positive
 
-__all__ = ["CorrelatedGaussian", "reuse_ratios"]
+__all__ = ["Correlated", "CorrelatedGaussian", "reuse_ratios"]
 
 STILL = 2**16  # reports after which ratios are held
 
@@ -44,53 +46,11 @@ def reuse_ratios(bound: float) -> list[int]:
     return ratios
 
 
-class CorrelatedGaussian(GaussianStream):
-    """Report each value with noise that carries on that of the last report, so that less has to be
-    added.
+class Correlated(ChainStream):
+    """CGM with noise of any law: `CorrelatedGaussian` and `CorrelatedLaplace` say which."""
 
-    Parameters
-    ----------
-    epsilon, delta, horizon, refresh, sigma, domain, mechanism : see `GaussianDirect`
-    differential_bound : C, the most that a stream moves from one report to the next, a share of the
-        domain's length in (0, 0.5); faster changes are followed at that speed. Where ``change`` is
-        ``multiplicative``: the largest relative change, 0.1 for a factor of 1.1 up or down; its
-        logarithm must be below half of the domain's
-    lag : a value is compared with the one of ``lag`` slots before (7 for days of the week),
-        1..65536: as many chains, interleaved
-    change : ``additive`` or ``multiplicative``: the logarithm of the values is what is reported,
-        and the domain must be above 0
-    calibration : ``published`` clips as eq. 23 does, with the noise that the paper thinks enough;
-        the guarantee states what then holds
-
-    Notes
-    -----
-    CGM, Algorithm 3: y_i = x~_i + n_i, n_i = r_i n_(i-1) + N(0, V_i^2 sigma_1^2), V_i = (1 - r_i) +
-    2 C r_i, r_i = (1 - 2C) / ((1 - 2C)^2 + v_(i-1)). The noise of report i of a chain has variance
-    (4C - 4C^2) / (1 - (1 - 2C)^(2i)) sigma_1^2 (eq. 15): 0.19 of the baseline's at C = 0.05.
-
-    Guarantee: y_i - r_i y_(i-1) is a call of the Gaussian mechanism on x~_i - r_i x~_(i-1), which
-    for any two streams differs by at most (1 - r_i) + 2 C r_i = V_i, since the clipped values are
-    within C of each other. In lengths of that the sensitivity of each of the l calls is 1 and the
-    noise sigma_1, and y is a function of the calls: `GaussianBudget`. A missing slot changes
-    nothing in this: the next value is clipped around the last one that was reported. The paper's
-    own clipping (eq. 23, around the last raw value) leaves steps of nearly 1 - 2 C, which its noise
-    does not cover.
-
-    Examples
-    --------
-    >>> import ldp_kafka as lk
-    >>> m = lk.method("cgm", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
-    >>> round(m.variance(100) / m.variance(1), 3)
-    0.19
-    >>> m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
-    [21.0, -27.75, -36.62]
-    >>> m.guarantee.describe()[:87]
-    'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is'
-    """
-
-    name = "cgm"
     parameters: ClassVar[dict[str, str]] = {
-        **GaussianStream.parameters,
+        **ChainStream.parameters,
         "differential_bound": (
             "the most that a stream moves from one report to the next, a share of the domain's"
             " length in (0, 0.5), or a relative change (see change)"
@@ -170,19 +130,17 @@ class CorrelatedGaussian(GaussianStream):
         if self.change == "additive":
             return super().single_limits(released)
         (lo, hi), (low, high) = self.domain, self._logs
-        factor = exp(min(Z * self._noise[1] * (high - low), 693.0))
+        half = quantile(self.kurtosis, 1) * self._noise[1]
+        factor = exp(min(half * (high - low), 693.0))
         inside = np.clip(released, lo, hi)
         return np.maximum(inside / factor, lo), np.minimum(inside * factor, hi)
 
     @cached_property
     def single_error(self) -> float:
-        """Where changes are multiplicative, that of the log-normal law at the domain's upper end:
-        for noise of more than a few tenths far above what most releases are off by.
-        """
+        """Where changes are multiplicative, that of a power at the domain's upper end."""
         if self.change == "additive":
             return float(super().single_error)
-        square = min((self._noise[1] * (self._logs[1] - self._logs[0])) ** 2, 340.0)
-        return float(self.domain[1] * (expm1(2 * square) - 2 * expm1(square / 2)) ** 0.5)
+        return self.domain[1] * self._power_error(self._logs[1] - self._logs[0])
 
     @property
     def clipping(self) -> str:
@@ -199,3 +157,51 @@ class CorrelatedGaussian(GaussianStream):
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]
+
+
+class CorrelatedGaussian(Correlated, GaussianStream):
+    """Report each value with noise that carries on that of the last report, so that less has to be
+    added.
+
+    Parameters
+    ----------
+    epsilon, delta, horizon, refresh, sigma, domain, mechanism : see `GaussianDirect`
+    differential_bound : C, the most that a stream moves from one report to the next, a share of the
+        domain's length in (0, 0.5); faster changes are followed at that speed. Where ``change`` is
+        ``multiplicative``: the largest relative change, 0.1 for a factor of 1.1 up or down; its
+        logarithm must be below half of the domain's
+    lag : a value is compared with the one of ``lag`` slots before (7 for days of the week),
+        1..65536: as many chains, interleaved
+    change : ``additive`` or ``multiplicative``: the logarithm of the values is what is reported,
+        and the domain must be above 0
+    calibration : ``published`` clips as eq. 23 does, with the noise that the paper thinks enough;
+        the guarantee states what then holds
+
+    Notes
+    -----
+    CGM, Algorithm 3: y_i = x~_i + n_i, n_i = r_i n_(i-1) + N(0, V_i^2 sigma_1^2), V_i = (1 - r_i) +
+    2 C r_i, r_i = (1 - 2C) / ((1 - 2C)^2 + v_(i-1)). The noise of report i of a chain has variance
+    (4C - 4C^2) / (1 - (1 - 2C)^(2i)) sigma_1^2 (eq. 15): 0.19 of the baseline's at C = 0.05.
+
+    Guarantee: y_i - r_i y_(i-1) is a call of the Gaussian mechanism on x~_i - r_i x~_(i-1), which
+    for any two streams differs by at most (1 - r_i) + 2 C r_i = V_i, since the clipped values are
+    within C of each other. In lengths of that the sensitivity of each of the l calls is 1 and the
+    noise sigma_1, and y is a function of the calls: `GaussianBudget`. A missing slot changes
+    nothing in this: the next value is clipped around the last one that was reported. The paper's
+    own clipping (eq. 23, around the last raw value) leaves steps of nearly 1 - 2 C, which its noise
+    does not cover.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("cgm", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
+    >>> round(m.variance(100) / m.variance(1), 3)
+    0.19
+    >>> m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
+    [21.0, -27.75, -36.62]
+    >>> m.guarantee.describe()[:87]
+    'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is'
+    """
+
+    name = "cgm"
+    parameters: ClassVar[dict[str, str]] = {**GaussianStream.parameters, **Correlated.parameters}

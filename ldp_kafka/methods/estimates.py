@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate, Law, Z, report_width
+from ldp_kafka.mechanisms.base import Estimate, Law, report_width
+from ldp_kafka.mechanisms.intervals import quantile
 from ldp_kafka.methods.description import Description
 from ldp_kafka.methods.inversion import Inversion
 from ldp_kafka.methods.step import SENT, Step
@@ -37,6 +38,10 @@ class Estimates(Description):
     """What perturbed the values."""
     values: Values
     """What they are: numbers of a domain, or categories."""
+    kurtosis: float = 0.0
+    """Of the noise of one report, in excess of the normal law's, at most: where its error is stated
+    without its law.
+    """
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -180,7 +185,7 @@ class Estimates(Description):
         """
         lo, hi = self.domain
         if self.inversion is None:
-            inside, half = np.clip(released, lo, hi), Z * self.single_error
+            inside, half = np.clip(released, lo, hi), quantile(self.kurtosis, 1) * self.single_error
             return np.maximum(inside - half, lo), np.minimum(inside + half, hi)
         low, high = self.inversion.limits((released - lo) / (hi - lo))
         return lo + low * (hi - lo), np.minimum(lo + high * (hi - lo), hi)

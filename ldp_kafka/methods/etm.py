@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step
+from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step, part_of
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.timed import Timed, on_grid
@@ -99,7 +99,7 @@ class Threshold(Timed):
             )
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
-        self.spend = self._part(budget, self._shares())
+        self.spend = part_of(budget, self._shares())
         self.mechanism = mechanism(self.spend / MICRO, self.length)
 
     def _shares(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldp_kafka.accounting import MICRO, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.mechanisms.base import Law, check_epsilon
-from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.base import FIXED, part_of
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.inversion import Inversion, law_ranges
 from ldp_kafka.methods.kalman import Observed, Sampled, variance_units
@@ -87,7 +87,7 @@ class Fast(Sampled):
         most = self._plan(horizon, samples, drift, interval, filtered)
         self._limit(most)
         budget = micro(self.epsilon)
-        part = self._part(budget, most)
+        part = part_of(budget, most)
         self.mechanism = make(part / MICRO, (0.0, 1.0))
         self.ledger = LifetimeLedger(most, budget, lambda n: n * part)
         _ = self._variance  # refuses what does not fit

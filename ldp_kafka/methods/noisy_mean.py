@@ -70,7 +70,8 @@ class NoisyMean(Estimates):
         n = found.reports
         if not n:
             return Estimate(found.value, inf, 0)
-        error = error_of_mean(n, sqrt(found.square * n), *self._noise, few=self.few)
+        spread = sqrt(found.square * n)
+        error = error_of_mean(n, spread, *self._noise, few=self.few, kurtosis=self.kurtosis)
         return Estimate(found.value, error, n)
 
     @property

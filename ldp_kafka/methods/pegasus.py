@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_epsilon, check_number
-from ldp_kafka.methods.base import FIXED
+from ldp_kafka.methods.base import FIXED, part_of
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.feedback import default_block
@@ -108,9 +108,9 @@ class PegasusLocal(PerSlot):
         super().__init__(**parameters)
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
-        self.spend = self._part(budget, self._shares())
+        self.spend = part_of(budget, self._shares())
         tests, sound = self._tests, self.calibration == "sound"
-        groups = self._part(self.spend, _PART) if tests or not sound else 0
+        groups = part_of(self.spend, _PART) if tests or not sound else 0
         perturb = (self.spend - groups) / MICRO
         wanted = min(5 / perturb, self.block / 4) if self.theta is None else float(self.theta)
         self._theta = max(round(wanted * 2**16), 1) << 16  # in units of 2**-32, like values
@@ -118,7 +118,7 @@ class PegasusLocal(PerSlot):
         compare, threshold = (groups / MICRO * self.theta / 4, groups / MICRO * self.theta / 2)
         if sound:
             compare, threshold = (
-                (self._part(groups * self.window, tests) / MICRO if tests else 0.0),
+                (part_of(groups * self.window, tests) / MICRO if tests else 0.0),
                 0.0,
             )
         self._perturb_epsilon, self._compare_epsilon = perturb, compare

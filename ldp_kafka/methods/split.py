@@ -15,7 +15,7 @@ from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, check_whole
 from ldp_kafka.mechanisms.square_wave import SquareWave
-from ldp_kafka.methods.base import SlotMethod
+from ldp_kafka.methods.base import SlotMethod, part_of
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.contract import Method
@@ -137,7 +137,7 @@ class Split(SlotMethod):
         )
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
-        self.spend = self._part(budget, self._shares())
+        self.spend = part_of(budget, self._shares())
         self.each = self._made(self.spend * self.each.shares / MICRO, mechanism)
         self.mechanism = self.each.mechanism
 

@@ -1,5 +1,5 @@
-"""The error of a mean of normal reports whose noise lies between two public bounds: told by how far
-the reports lie apart.
+"""The error of a mean of reports whose noise lies between two public bounds: told by how far the
+reports lie apart.
 """
 
 from __future__ import annotations
@@ -8,13 +8,22 @@ from functools import lru_cache
 from math import inf, sqrt
 
 from ldp_kafka.mechanisms.base import Z
+from ldp_kafka.mechanisms.intervals import quantile
 
 __all__ = ["error_of_mean", "student"]
 
 ROOM = 0.75  # see `error_of_mean`
 
 
-def error_of_mean(reports: int, spread: float, least: float, most: float, *, few: int = 3) -> float:
+def error_of_mean(
+    reports: int,
+    spread: float,
+    least: float,
+    most: float,
+    *,
+    few: int = 3,
+    kurtosis: float = 0.0,
+) -> float:
     """The standard error to state of the mean of so many reports, in their unit.
 
     Parameters
@@ -24,6 +33,7 @@ def error_of_mean(reports: int, spread: float, least: float, most: float, *, few
     least, most : standard deviation of the noise of any one report, at least and at most
     few : reports below which their spread tells less than the bound; of two-valued noise, of which
         n are equal once in 2^(n - 1) times, more than of normal noise
+    kurtosis : of the noisiest reports, in excess of the normal law's
 
     Notes
     -----
@@ -32,6 +42,10 @@ def error_of_mean(reports: int, spread: float, least: float, most: float, *, few
     not more than 1 + 0.75 / sqrt(n) above the most: enough for at least 94.7 % where all reports
     have the most noise. How far the *values* lie apart is in s too: the error stated is too large
     by the root of 1 + (variance of the values) / (variance of the noise), up to that ceiling.
+
+    Heavier tails than normal ones make an interval of Student's t hold more often. What is not told
+    by the reports is then made for the `quantile` of their kurtosis, and the ceiling has more room,
+    since their spread varies more: by the root of 1 + kurtosis / 2.
 
     Examples
     --------
@@ -42,10 +56,11 @@ def error_of_mean(reports: int, spread: float, least: float, most: float, *, few
     """
     if not reports:
         return inf
+    longer, room = quantile(kurtosis, reports) / Z, ROOM * sqrt(1 + kurtosis / 2)
     if reports < few or least == most:
-        return most / sqrt(reports)
+        return most * longer / sqrt(reports)
     told = student(reports - 1) * spread
-    return min(max(told, least), most * (1 + ROOM / sqrt(reports))) / sqrt(reports)
+    return min(max(told, least), most * (longer + room / sqrt(reports))) / sqrt(reports)
 
 
 @lru_cache(maxsize=1024)

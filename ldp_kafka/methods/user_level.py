@@ -17,7 +17,7 @@ from ldp_kafka.methods.base import SlotMethod
 from ldp_kafka.methods.contract import check_slots
 from ldp_kafka.methods.made import checked_factory
 
-__all__ = ["GaussianBudget", "UserLevel", "check_positive"]
+__all__ = ["GaussianBudget", "LifeBudget", "UserLevel", "check_positive"]
 
 WORDS_SHARE = 2.0**-10  # of delta: kept for the rounding of weights to words
 MOST = 1e6  # nats: what a ledger shows where there is no bound
@@ -55,7 +55,65 @@ class UserLevel(SlotMethod):
         return self.window
 
 
-class GaussianBudget:
+class LifeBudget:
+    """How many reports a user makes, with how much noise, and what they lose together."""
+
+    epsilon: float
+    """What ``refresh`` reports may lose together."""
+    delta: float = 0.0
+    horizon: int
+    """Reports in a user's life."""
+    refresh: int
+    """Reports after which the budget is granted anew."""
+    mechanism: Any
+    total: float
+    """Epsilon of all reports of a life."""
+
+    @property
+    def given(self) -> str:
+        """The names of what was given, in words."""
+        return "epsilon or delta" if self.delta else "epsilon"
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the mechanism's noise."""
+        raise NotImplementedError
+
+    def ledger(self) -> LifetimeLedger:
+        """The ledger of it."""
+        raise NotImplementedError
+
+    def _last(
+        self,
+        horizon: int | None,
+        refresh: int | None,
+        sigma: float | None,
+        lasts: Callable[[float], float],
+    ) -> None:
+        """Take in how many reports there are; ``lasts``: of noise of so much."""
+        if sigma is None:
+            if horizon is None:
+                raise ConfigurationError("horizon must be given, or sigma")
+            self.horizon = check_slots(horizon, "horizon")
+            self.refresh = self.horizon if refresh is None else check_slots(refresh, "refresh")
+            if not self.refresh <= self.horizon:
+                raise ConfigurationError("refresh must not be more than the horizon")
+            return
+        if horizon is not None or refresh is not None:
+            raise ConfigurationError(
+                "sigma says how long the budget lasts: horizon and refresh must not be given with"
+                " it"
+            )
+        found = lasts(check_positive(sigma, "sigma"))
+        if not found >= 1:
+            raise ConfigurationError(
+                "sigma must be large enough for one report at this"
+                f" {self.given.replace(' or ', ' and ')}"
+            )
+        self.horizon = self.refresh = min(int(found), 2**16)
+
+
+class GaussianBudget(LifeBudget):
     """How much normal noise, and how many reports, an (epsilon, delta) gives.
 
     Parameters
@@ -106,27 +164,9 @@ class GaussianBudget:
     ) -> None:
         self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
         left = self.delta * (1 - WORDS_SHARE)
-        if sigma is None:
-            if horizon is None:
-                raise ConfigurationError("horizon must be given, or sigma")
-            self.horizon = check_slots(horizon, "horizon")
-            self.refresh = self.horizon if refresh is None else check_slots(refresh, "refresh")
-            if not self.refresh <= self.horizon:
-                raise ConfigurationError("refresh must not be more than the horizon")
-            wanted = sqrt(self.refresh) * analytic_sigma(min(self.epsilon, CAP), left)
-        else:
-            if horizon is not None or refresh is not None:
-                raise ConfigurationError(
-                    "sigma says how long the budget lasts: horizon and refresh must not be given"
-                    " with it"
-                )
-            wanted = check_positive(sigma, "sigma")
-            lasts = (wanted / analytic_sigma(min(self.epsilon, CAP), left)) ** 2
-            if not lasts >= 1:
-                raise ConfigurationError(
-                    "sigma must be large enough for one report at this epsilon and delta"
-                )
-            self.horizon = self.refresh = min(int(lasts), 2**16)
+        unit = analytic_sigma(min(self.epsilon, CAP), left)
+        self._last(horizon, refresh, sigma, lambda wanted: (wanted / unit) ** 2)
+        wanted = sqrt(self.refresh) * unit if sigma is None else float(sigma)
         self._dimension = dimension
         self._make = checked_factory(mechanism, "mechanism")
         self._build(wanted / widest)
@@ -215,9 +255,12 @@ class GaussianBudget:
                 return inf
         return found
 
+    @property
+    def sigma(self) -> float:
+        return float(self.mechanism.sigma)
+
     @cached_property
-    def total(self) -> float:
-        """Epsilon of all reports of a life."""
+    def total(self) -> float:  # type: ignore[override]
         return (
             self.epsilon
             if self.delta_of(self.horizon, self.epsilon) <= self.delta
@@ -225,7 +268,6 @@ class GaussianBudget:
         )
 
     def ledger(self) -> LifetimeLedger:
-        """The ledger of it."""
         return LifetimeLedger(
             self.horizon,
             max(micro(min(self.total, MOST)), 1),

@@ -350,7 +350,9 @@ CONSTRAINTS: dict[Any, Any] = {
     ("numeric", "domain"): Interval(((0.0, 1.0), (-40.0, 7280.0)), 2.0**480),
     ("sw_direct", "window"): Whole(1, 2**16, (4,)),
     ("etm", "mechanism"): Factory(("grr",)),
-    **{(name, "mechanism"): Factory(("laplace",)) for name in ("fast", "pegasus_local")},
+    **{
+        (name, "mechanism"): Factory(("laplace",)) for name in ("cgm_pure", "fast", "pegasus_local")
+    },
     **{
         (name, "mechanism"): Factory(("gaussian",))
         for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct")

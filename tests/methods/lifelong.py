@@ -171,16 +171,20 @@ def draws_move_within_the_budget(life):
             (squares.sum(1) <= reports + TINY).all(),
             "all draws together must not move by more than the root of their number",
         )
-        worst = squares.sum(1).max() ** 0.5 / spy.sigma
+        if method.delta:
+            lost = gaussian_epsilon(squares.sum(1).max() ** 0.5 / spy.sigma, method.delta)
+        else:  # given the reports before, a draw loses its move times the epsilon of a length
+            one = spy.certificate().epsilon_effective
+            lost = (squares**0.5).sum(1).max() * one * (1 - TINY)
         require(
-            gaussian_epsilon(worst, method.delta) <= method.guarantee.epsilon,
+            lost <= method.guarantee.epsilon,
             "what is lost at delta must not exceed the guarantee's epsilon",
         )
 
 
 def guarantee_is_what_was_asked(life):
-    """A sound method promises the (epsilon, delta) it was given for what it was given for, its
-    proof's sensitivity put through Balle and Wang.
+    """A sound method promises the (epsilon, delta) it was given for what it was given for: its
+    proof's sensitivity put through Balle and Wang, or without a delta the sum of all reports.
     """
     method = life.real
     stated = method.guarantee
@@ -188,23 +192,17 @@ def guarantee_is_what_was_asked(life):
         stated.level == "user" and stated.window == method.window == stated.influence,
         "level and reports must be stated",
     )
-    if stated.delta == 0:
-        mechanism = method.mechanism.certificate().epsilon_effective
-        require(
-            method.window * mechanism <= stated.epsilon <= method.epsilon,
-            "so many reports must not lose more than is stated",
-        )
-        return
-    mu = method.window**0.5 / method.mechanism.sigma
+
+    def lost(reports):
+        if stated.delta:
+            return gaussian_epsilon(reports**0.5 / method.mechanism.sigma, stated.delta)
+        return reports * method.mechanism.certificate().epsilon_effective
+
     require(
-        gaussian_epsilon(mu, stated.delta) <= stated.epsilon,
-        "so many reports must not lose more than is stated",
+        lost(method.window) <= stated.epsilon, "so many reports must not lose more than is stated"
     )
     refresh = getattr(method, "refresh", method.window)
-    require(
-        gaussian_epsilon(refresh**0.5 / method.mechanism.sigma, stated.delta) <= method.epsilon,
-        "what is refreshed together must keep epsilon",
-    )
+    require(lost(refresh) <= method.epsilon, "what is refreshed together must keep epsilon")
     require(
         refresh < method.window or stated.epsilon <= method.epsilon,
         "all reports must keep the epsilon that was given for them",

@@ -1,5 +1,5 @@
-"""What the chain of CGM would keep, and gain, over Laplace noise: pure epsilon for a user's whole
-life. No method does it; the README of methods has the figures.
+"""CGM over Laplace noise: pure epsilon for a user's whole life, what it gains, and what less noise
+would do; the README of methods has the figures.
 
 The mechanism's inputs are x~_i - r_i x~_(i-1), functions of the stream alone, and a far output of
 Laplace noise of scale b tells two inputs apart by exactly their distance over b. So what a pair of
@@ -27,6 +27,11 @@ from tests.cases import cases
 
 BOUNDS = (0.25, 0.05, 0.025, 0.01)
 REPORTS = (2, 5, 20, 100)
+UNIT = {"domain": (0.0, 1.0)}
+
+
+def pure(**parameters):
+    return lk.method("cgm_pure", **{"epsilon": 1.0, "horizon": 20, **UNIT, **parameters})
 
 
 def ratios(bound, reports):
@@ -58,7 +63,7 @@ def variances(reuse, scales):
 
 @cases("bound", BOUNDS)
 @cases("reports", REPORTS)
-def test_the_printed_chain_would_be_sound_and_as_much_quieter_as_with_normal_noise(bound, reports):
+def test_the_printed_chain_is_sound_and_as_much_quieter_as_with_normal_noise(bound, reports):
     """With epsilon / l a report, Laplace noise of scale V l / epsilon in place of normal noise: no
     pair loses more than epsilon, and variances are those of noise that does not carry on times
     equation 15's. Other points than corners lose less, as convexity has it.
@@ -127,22 +132,32 @@ def test_it_is_what_the_chain_and_the_mechanism_do():
 
 
 def test_the_table_of_the_readme():
-    """To half of its last digit, computed here; its last column is that of the shipped `cgm`."""
+    """To half of its last digit, computed here and by the methods; and up to how many reports the
+    pure one is the quieter.
+    """
     text = (Path(lk.__file__).parent / "methods" / "README.md").read_text(encoding="utf-8")
-    rows = text.partition("| b = V l |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = text.partition("`cgm_pure`: b = V l |")[2].partition("\n\n")[0].splitlines()[2:]
     assert len(rows) == 3
     for row in rows:
         reports, *said = (float(each.replace(",", "")) for each in row.strip("| ").split("|"))
         count = int(reports)
         reuse = ratios(0.05, count)
-        made = lk.method("cgm", epsilon=1.0, delta=1e-5, horizon=count, domain=(0.0, 1.0))
+        normal = lk.method("cgm", delta=1e-5, epsilon=1.0, horizon=count, **UNIT)
         found = [
             2.0 * count**2,
-            variances(reuse, ((1 - reuse) + 0.1 * reuse) * count)[-1],
+            pure(horizon=count).variance(count),
             variances(reuse, (1 - reuse) * count)[-1],
-            made.variance(count),
+            normal.variance(count),
         ]
         assert said == pytest.approx(found, rel=0.005)
+    for epsilon, last in ((1.0, 6), (4.0, 9)):
+        assert f"{last} reports" in text or f"up to {last})" in text
+        quieter = [
+            pure(epsilon=epsilon, horizon=count).variance(count)
+            < lk.method("cgm", delta=1e-5, epsilon=epsilon, horizon=count, **UNIT).variance(count)
+            for count in (last, last + 1)
+        ]
+        assert quieter == [True, False]
 
 
 @cases("bound", BOUNDS)

@@ -1,4 +1,4 @@
-"""Methods of normal noise over a user's life."""
+"""Methods of normal noise, and of Laplace noise, over a user's life."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pytest
 from tests.cases import cases
 from tests.methods.lifelong import LIFE_CHECKS, life
 
+FAR = {"epsilon": 8.0, "horizon": 40, "differential_bound": 0.02, "domain": (-10.0, 30.0)}
+RATIO = {**FAR, "differential_bound": 0.1, "domain": (1.0, 100.0), "change": "multiplicative"}
 SPECIMENS = {
     "direct": life("gaussian_direct", horizon=13),
     "direct-refresh": life("gaussian_direct", horizon=20, refresh=1),
@@ -23,6 +25,14 @@ SPECIMENS = {
         "cgm", horizon=15, change="multiplicative", differential_bound=0.1, domain=(1.0, 100.0)
     ),
     "cgm-wide": life("cgm", horizon=9, differential_bound=0.49),
+    "pure": life("cgm_pure", "laplace", epsilon=2.0, horizon=12),
+    "pure-1": life("cgm_pure", "laplace", epsilon=1.0, horizon=1),
+    "pure-long": life("cgm_pure", "laplace", **FAR),
+    "pure-refresh": life("cgm_pure", "laplace", epsilon=1.0, horizon=30, refresh=4),
+    "pure-sigma": life("cgm_pure", "laplace", epsilon=1.0, sigma=13.0),
+    "pure-lag": life("cgm_pure", "laplace", epsilon=2.0, horizon=21, lag=3),
+    "pure-ratio": life("cgm_pure", "laplace", **RATIO),
+    "pure-wide": life("cgm_pure", "laplace", epsilon=1.0, horizon=9, differential_bound=0.49),
     "fast_cgm": life("fast_cgm", horizon=40, samples=12, interval=1),
     "fast_cgm-far": life("fast_cgm", horizon=40, samples=9, interval=3),
     "fast_cgm-adaptive": life("fast_cgm", horizon=30, samples=10),
@@ -33,7 +43,10 @@ SPECIMENS = {
 }
 LAPLACE = "Laplace: the certificate of its mechanism and the number of reports are the proof"
 INAPPLICABLE = {
-    ("cgm-1", "noise_is_keyed"): "it reports once: no value comes in two slots",
+    **{
+        (name, "noise_is_keyed"): "it reports once: no value comes in two slots"
+        for name in ("cgm-1", "pure-1")
+    },
     **{
         (name, "draws_move_within_the_budget"): LAPLACE
         for name in ("fast", "fast-adaptive", "fast-samples")

@@ -7,6 +7,7 @@ import numpy as np
 from ldp_kafka.accounting import LifetimeLedger
 from ldp_kafka.methods import (
     CorrelatedGaussian,
+    CorrelatedLaplace,
     Fast,
     FastCorrelated,
     GaussianDifferential,
@@ -22,21 +23,27 @@ from tests.mutants import breaks
 MOVES = "draws_move_within_the_budget"
 
 
-def over(chain):
+PURE = {"mechanism": "laplace", "epsilon": 4.0}
+
+
+def over(chain, method=CorrelatedGaussian):
     """CGM over another chain."""
 
     def _chain(self):
         units = int(self.differential_bound * FIXED)
         return chain(reuse_ratios(units / FIXED), units, self.calibration, self.lag)
 
-    return type(f"Cgm{chain.__name__}", (CorrelatedGaussian,), {"_chain": _chain})
+    name = "Cgm" if method is CorrelatedGaussian else "CgmPure"
+    return type(f"{name}{chain.__name__}", (method,), {"_chain": _chain})
 
 
 def chained(**settings):
-    """Register CGM over a broken chain: its draws move too far."""
+    """Register CGM over a broken chain, with either noise: its draws move too far."""
 
     def register(chain):
         breaks(MOVES, of=CorrelatedGaussian, **settings)(over(chain))
+        pure = over(chain, CorrelatedLaplace)
+        breaks(MOVES, of=CorrelatedLaplace, **PURE, **settings)(pure)
         return chain
 
     return register
@@ -180,6 +187,33 @@ class CgmPaysForOneReportOnly(_OtherBudget, CorrelatedGaussian):
     """The same, seen from its draws."""
 
 
+@breaks("guarantee_is_what_was_asked", of=CorrelatedLaplace, **PURE)
+class CgmPureDoesNotShareTheBudget(CorrelatedLaplace):
+    """All of epsilon for every report."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self.mechanism = parameters["mechanism"](self.epsilon, (0.0, 1.0))
+
+
+@breaks("guarantee_is_what_was_asked", of=CorrelatedLaplace, **PURE)
+class CgmPureComposesAsNormalNoiseDoes(CorrelatedLaplace):
+    """Epsilon over the root of the horizon: there is no delta that it could go into."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self.mechanism = parameters["mechanism"](self.epsilon / self.horizon**0.5, (0.0, 1.0))
+
+
+@breaks("guarantee_is_what_was_asked", of=CorrelatedLaplace, **PURE)
+class CgmPureScaleIsTooSmall(CorrelatedLaplace):
+    """A hundredth less than V l / epsilon."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self.mechanism = parameters["mechanism"](self.budget.part / 0.99e6, (0.0, 1.0))
+
+
 class _Refilling(LifetimeLedger):
     def charge(self, state, rows, slot, cost):
         if slot % 20 == 0:
@@ -187,11 +221,20 @@ class _Refilling(LifetimeLedger):
         return super().charge(state, rows, slot, cost)
 
 
-@breaks("silent_ever_after", of=CorrelatedGaussian)
-class CgmBudgetComesBack(CorrelatedGaussian):
+class _ComesBack:
     def __init__(self, **parameters):
         super().__init__(**parameters)
         self.ledger = _Refilling(self.horizon, self.ledger.budget, lambda n: self.ledger.budget)
+
+
+@breaks("silent_ever_after", of=CorrelatedGaussian)
+class CgmBudgetComesBack(_ComesBack, CorrelatedGaussian):
+    pass
+
+
+@breaks("silent_ever_after", of=CorrelatedLaplace, **PURE)
+class CgmPureBudgetComesBack(_ComesBack, CorrelatedLaplace):
+    pass
 
 
 @breaks("silent_ever_after", of=GaussianDirect)
@@ -212,6 +255,13 @@ class FastSpendsAllOnEverySample(Fast):
 
 @breaks("guarantee_is_what_was_asked", of=CorrelatedGaussian, horizon=20, refresh=4)
 class CgmHidesWhatRefreshCosts(CorrelatedGaussian):
+    @property
+    def guarantee(self):
+        return super().guarantee._replace(epsilon=self.epsilon)
+
+
+@breaks("guarantee_is_what_was_asked", of=CorrelatedLaplace, horizon=20, refresh=4, **PURE)
+class CgmPureHidesWhatRefreshCosts(CorrelatedLaplace):
     @property
     def guarantee(self):
         return super().guarantee._replace(epsilon=self.epsilon)
@@ -256,6 +306,17 @@ class CgmAddsTheClippedOff(CorrelatedGaussian):
         return step
 
 
+@breaks("outputs_tell_all", of=CorrelatedLaplace, **PURE)
+class CgmPureCarriesOnTheValue(CorrelatedLaplace):
+    """Noise is carried on of the last report, and the clipped value again beside it."""
+
+    def report(self, state, batch):
+        step = super().report(state, batch)
+        sent = step.status == 1
+        state.columns["reported"][0][batch.rows[sent]] += batch.values[sent] >> 3
+        return step
+
+
 @breaks("noise_is_bound_to_its_input", of=CorrelatedGaussian)
 class CgmNoiseKnowsTheValueOnly(CorrelatedGaussian):
     def draw(self, state, batch, inputs, bound, phase=0):
@@ -272,3 +333,17 @@ class GaussianNoiseKnowsNoSlot(GaussianDirect):
 class CgmDrawsAgainOnReplay(CorrelatedGaussian):
     def draw(self, state, batch, inputs, bound, phase=0):
         return self.mechanism.perturb(inputs, system())
+
+
+@breaks("noise_is_bound_to_its_input", of=CorrelatedLaplace, **PURE)
+class CgmPureNoiseKnowsTheValueOnly(CorrelatedLaplace):
+    def draw(self, state, batch, inputs, bound, phase=0):
+        return super().draw(state, batch, inputs, (bound[1],), phase)
+
+
+@breaks("noise_is_keyed", of=CorrelatedLaplace, horizon=12, refresh=4, **PURE)
+class CgmPureRepeatsItsNoiseAfterARefresh(CorrelatedLaplace):
+    def draw(self, state, batch, inputs, bound, phase=0):
+        turn, *rest = bound
+        batch = batch._replace(slot=batch.slot % self.refresh)
+        return super().draw(state, batch, inputs, (turn % self.refresh, *rest), phase)

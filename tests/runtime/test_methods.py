@@ -41,6 +41,7 @@ OWN = {
     **dict.fromkeys([name for name, kind in METHODS.items() if kind.ball], BALL),
     "sample_split": f"{W_EVENT}, dimension: 3, inner: app, block: 2",
     "cgm": f"{USER}, delta: 1.0e-5",
+    "cgm_pure": USER,
     "etm": f"{W_EVENT}, delay: 2",
     "fast": f"{USER}, samples: 5",
     "fast_cgm": f"{USER}, samples: 5, delta: 1.0e-5",

@@ -149,6 +149,8 @@ capp | window: 8 | block: 2, clip: 0.1
 capp_s | window: 8 | block: 2, clip: 0.1, segment: 4, position: 1
 cgm | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06, lag: 2, change:
     multiplicative
+cgm_pure | level: user | horizon: 51, refresh: 10, differential_bound: 0.06, lag: 2, change:
+    multiplicative
 cgm_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
     differential_bound: 0.06, lag: 2, dimension: 3, diameter: 2.0
 etm | window: 8 | delay: 5
@@ -346,6 +348,7 @@ def test_a_lasting_sigma_and_a_threshold_move_it_too():
     etm = "window: 8, calibration: published, delay: 6, threshold: "
     for method, given, two in (
         ("cgm", LIFE + "sigma: ", (9.0, 9.5)),
+        ("cgm_pure", "level: user, sigma: ", (9.0, 9.5)),
         ("gaussian_differential", LIFE + "sigma: ", (9.0, 9.5)),
         ("gaussian_direct", LIFE + "sigma: ", (9.0, 9.5)),
         ("etm", etm, (2, 3)),

@@ -48,6 +48,7 @@ _OWN = {
     "budget_split": f"{_W_EVENT}, {_NUMBERS}, dimension: {DIMENSION}, inner: capp, block: 4",
     "capp": f"{_W_EVENT}, {_NUMBERS}, block: 4",
     "cgm": f"{_USER}, {_NUMBERS}, delta: 1.0e-5",
+    "cgm_pure": f"{_USER}, {_NUMBERS}",
     "cgm_vector": _BALL,
     "etm": f"{_W_EVENT}, {_NUMBERS}, delay: 2",
     "fast": f"{_USER}, {_NUMBERS}, samples: 4",

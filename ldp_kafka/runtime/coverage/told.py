@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ldp_kafka.methods import Batch, Method
 from ldp_kafka.methods.ball import Ball
 from ldp_kafka.methods.base import FIXED, SENT
+from ldp_kafka.methods.chain_stream import ChainStream
 from ldp_kafka.methods.cover import Covering
 from ldp_kafka.methods.delay import Matrix
-from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.segments import Segmented
 from ldp_kafka.methods.split import Split
 from ldp_kafka.randomness import Ids
@@ -56,7 +56,7 @@ def told(method: Method, values: NDArray[Any], start: int) -> NDArray[Any]:
             own = values[:, first::apart, at]
             found[:, first::apart, at] = _means(own, (start + first) // apart, method.each.segment)
         return found
-    if isinstance(method, GaussianStream) and method.chain.bound is not None:
+    if isinstance(method, ChainStream) and method.chain.bound is not None:
         length = (
             method.diameter if isinstance(method, Ball) else method.domain[1] - method.domain[0]
         )
