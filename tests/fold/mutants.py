@@ -276,8 +276,7 @@ def summing(**methods: Callable[..., Any]) -> Recipe:
     kind = type("BrokenSums", (SlotSums,), methods)
 
     def broken(state: Any) -> Any:
-        sums = state.source.sums if hasattr(state, "source") else state.sums
-        sums.__class__ = kind
+        state.phases[0].sums.__class__ = kind
         return state
 
     def make(stage: Any) -> Any:

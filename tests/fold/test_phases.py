@@ -137,8 +137,7 @@ class CountsSecondPhaseAgain:
 
     def load(self, meta, shards):
         state = super().load(meta, shards)
-        second = state.second if hasattr(state, "second") else state.lanes[1]
-        second.sums.__class__ = type("Twice", (SlotSums,), {"takes": takes_all})
+        state.phases[1].sums.__class__ = type("Twice", (SlotSums,), {"takes": takes_all})
         return state
 
 
@@ -148,7 +147,7 @@ class SettlesFromFirstPhase:
     def _close(self, state, batch, output):
         super()._close(state, batch, output)
         if batch.closed is not None:
-            self._second.close(state.second, batch.closed, output)
+            self._phases[1].close(state.phases[1], batch.closed, output)
 
 
 class ForgetsWhatWasSpent:

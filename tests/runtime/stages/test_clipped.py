@@ -135,7 +135,7 @@ def test_others_have_one(means):
 def test_what_does_not_clip_has_one():
     made = topology("gaussian_direct", "")
     assert not any(flags(released(made, jump(10, 40, 0.4))))
-    assert make_merge(made).looks_back == 0
+    assert make_merge(made).destination.looks_back == 0
 
 
 def test_as_published_it_is_not_told():
@@ -143,7 +143,7 @@ def test_as_published_it_is_not_told():
     step.
     """
     made = topology(more=f", differential_bound: {STEP}, calibration: published")
-    assert make_merge(made).looks_back == 0
+    assert make_merge(made).destination.looks_back == 0
     assert not any(flags(released(made, jump(10, 40, 0.4))))
     assert "off by the rest" in made.method.clipping
     assert "followed at that speed" in topology().method.clipping
@@ -190,8 +190,8 @@ def test_what_is_kept_has_an_end():
     made = topology()
     stage = make_merge(made)
     state = stage.fresh()
-    size = state.sums.size
+    size = state.phases[0].sums.size
     for slot in range(3 * size):
         sums = tuple(support(made.method, 0.5, error_of(made.method)))
         stage.fold(state, [Message(slot, -1, encode_json(Partial(0, slot, 0, sums)))])
-    assert LOOKED_BACK <= len(state.sums.kept) < LOOKED_BACK + size
+    assert LOOKED_BACK <= len(state.phases[0].sums.kept) < LOOKED_BACK + size

@@ -94,7 +94,7 @@ def test_many_slots_can_wait():
     assert len(kept.table) <= 2, "meta, and the slot shard of the last slot"
     assert kept.epoch.state.phases[0].sums.open == {}
     kept.reload()
-    assert kept.epoch.state.released == WAITING
+    assert kept.epoch.state.phases[0].released == WAITING
 
 
 def test_a_record_that_lost_its_slot_shard_is_not_loaded():
