@@ -150,8 +150,11 @@ def _there(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _gap(topology: Topology) -> int:
-    """Slots between two runs of one log, in which all windows close."""
-    return topology.method.delay + 2 * DELAY + WINDOW
+    """Slots between two runs of one log, in which all windows close; and so many that no release
+    looks back at another run's.
+    """
+    closing = topology.method.delay + 2 * DELAY + WINDOW
+    return max(closing, topology.statistics.looks_back)
 
 
 class _Log(NamedTuple):
