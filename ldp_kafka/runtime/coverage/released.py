@@ -220,7 +220,7 @@ def _numbers(
         truths.append(_truths(subject, meant))
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
-    jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
+    jumped = range(int(jump), int(jump) + WINDOW) if stream in streams.JUMPS else range(0)
     standing: dict[int, int] = {}
     for release in releases:
         at, slot = divmod(release["slot"] - START, pace)
