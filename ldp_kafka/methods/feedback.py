@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.mechanisms.base import Estimate, Z, check_epsilon
+from ldp_kafka.mechanisms.intervals import FEW
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.batch import Batch
 from ldp_kafka.methods.contract import check_slots
@@ -165,8 +166,13 @@ class Feedback(PerSlot):
             return Estimate(value, inf, 0)
         if found.standard_error is None:
             return found._replace(value=value)
-        low, high = (self._share(end) for end in self._aims(support, found))
-        low, high = self.deviations.limits(depth, low, high, before)
+        low, high = self.deviations.limits(
+            depth,
+            self._share(found.value),
+            self._noise(support, found, depth),
+            before,
+            normal=found.reports >= FEW,
+        )
         error = (high - low) / (2 * Z) * (hi - lo)
         cut = [lo + min(max(end, 0.0), 1.0) * (hi - lo) for end in (low, high)]
         return Estimate(value, error, found.reports, (cut[0], cut[1]))
@@ -175,18 +181,22 @@ class Feedback(PerSlot):
         """What the mechanism is given, as a share of the domain."""
         return (self._low + given * self._span) / FIXED
 
-    def _aims(self, support: NDArray[np.int64], found: Estimate) -> tuple[float, float]:
-        """The interval of the mean aim of users with the same streams, as the mechanism is given
-        it: about what reports show, and no more than what lies between 0 and 1, aims differ.
+    def _noise(
+        self, support: NDArray[np.int64], found: Estimate, depth: int
+    ) -> tuple[float, float]:
+        """How far below the estimate and above it the mean aim of users with the same streams can
+        be, in lengths of the domain: the reports' noise, and what these users' aims differ by. That
+        is no more than what reports vary by beyond their noise, and than what is simulated.
         """
         n, given = found.reports, found.square
         seen = self.mechanism.estimate_support(support, population=True).square
-        spread = min(max(seen - given, 0.0) + given * (8 / n) ** 0.5, 1 / (4 * n))
+        simulated = self.deviations.spread[min(depth, self.turns - 1)] * (FIXED / self._span) ** 2
+        spread = min(max(seen - given, 0.0) + given * (8 / n) ** 0.5, simulated / n)
         # an interval is cut, an error is not
-        half, more = Z * given**0.5, Z * Z * spread
+        half, more, unit = Z * given**0.5, Z * Z * spread, self._span / FIXED
         low, high = found.interval()
         down, up = max(half, found.value - low), max(half, high - found.value)
-        return found.value - (down * down + more) ** 0.5, found.value + (up * up + more) ** 0.5
+        return (down * down + more) ** 0.5 * unit, (up * up + more) ** 0.5 * unit
 
     def _before(
         self, support: NDArray[np.int64], earlier: list[NDArray[np.int64]]

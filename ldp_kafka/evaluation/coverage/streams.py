@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["JUMP", "STREAMS", "Generator", "categories", "numbers"]
+__all__ = ["JUMP", "JUMPS", "STREAMS", "Generator", "categories", "numbers"]
 
 Generator = np.random.Generator
 SEASON = 8  # slots
 JUMP = 0.5  # of the slots, after which it comes
+JUMPS = ("jump", "two kinds")  # streams that have one
 LEVELS, SHARES = np.array([0.2, 0.45, 0.8]), (0.4, 0.4, 0.2)  # low, middle and high users
 # of the users, who are far from the others where values are skewed; of few users a quarter of one
 RARE, ONE = 0.02, 0.25
+HIGH, FALL = 0.4, 0.3  # of two kinds: the share of high users, and how far all fall, to 0 at least
 PRESENT, STAYS = 0.1, 0.85  # few reports: of all; and who is there, or away, stays so
 FEW_IN = np.array([0.6, 0.3, 0.1])  # shares of categories
 
@@ -24,6 +26,7 @@ STREAMS: dict[str, str] = {
     "random walk": "the crowd moves, and each user moves by itself",
     "daily season": f"the crowd rises and falls in {SEASON} slots",
     "jump": "from the middle of the run on the crowd is elsewhere",
+    "two kinds": f"{HIGH:.0%} of the users are high, the others low, and all fall at once",
     "all in one": "all users have the same category, or the domain's lower end",
     "skewed": f"{RARE:.0%} of the users are far from all others",
     "few reports": f"a user has a value in {PRESENT:.0%} of the slots",
@@ -92,6 +95,13 @@ def _jump(users: int, slots: int, rng: Generator) -> NDArray[np.float64]:
     return np.asarray(0.7 * _level(users, slots, rng) + 0.3 * after)
 
 
+def _kinds(users: int, slots: int, rng: Generator) -> NDArray[np.float64]:
+    """Those whom feedback draws furthest, and who are furthest behind where they move."""
+    level = np.where(rng.random(users) < HIGH, LEVELS[2], LEVELS[0])
+    after = np.arange(slots) >= int(JUMP * slots)
+    return np.asarray(level[:, None] - FALL * after)
+
+
 def _skewed(users: int, slots: int, rng: Generator) -> NDArray[np.float64]:
     rare = rng.random(users) < max(RARE, ONE / users)
     level = np.where(rare, 0.95, rng.uniform(0.0, 0.1, users))
@@ -102,6 +112,7 @@ _NUMBERS: dict[str, Callable[[int, int, Generator], NDArray[np.float64]]] = {
     "random walk": _walk,
     "daily season": _season,
     "jump": _jump,
+    "two kinds": _kinds,
     "all in one": lambda users, slots, _: np.zeros((users, slots)),
     "skewed": _skewed,
     "come and go": _walk,
@@ -130,10 +141,17 @@ def _turned(slots: int, rng: Generator) -> Any:
     return np.where(after[:, None], FEW_IN[::-1], FEW_IN)
 
 
+def _fallen(slots: int, rng: Generator) -> Any:
+    del rng
+    after = np.arange(slots) >= int(JUMP * slots)
+    return np.where(after[:, None], [1 - HIGH, HIGH, 0], [1 - HIGH, 0, HIGH])
+
+
 _SHARES: dict[str, Callable[[int, Generator], Any]] = {
     "random walk": _wandering,
     "daily season": _seasonal,
     "jump": _turned,
+    "two kinds": _fallen,
     "all in one": lambda *_: np.array([1.0, 0.0, 0.0]),
     "skewed": lambda *_: np.array([1 - RARE, 0.75 * RARE, 0.25 * RARE]),
     "come and go": _wandering,

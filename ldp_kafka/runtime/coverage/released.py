@@ -150,8 +150,11 @@ def _there(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _gap(topology: Topology) -> int:
-    """Slots between two runs of one log, in which all windows close."""
-    return topology.method.delay + 2 * DELAY + WINDOW
+    """Slots between two runs of one log, in which all windows close; and so many that no release
+    looks back at another run's.
+    """
+    closing = topology.method.delay + 2 * DELAY + WINDOW
+    return max(closing, topology.statistics.looks_back)
 
 
 class _Log(NamedTuple):
@@ -217,7 +220,7 @@ def _numbers(
         truths.append(_truths(subject, meant))
     kinds = [[_kind(subject, truth) for truth in truths[0]]] if owners else []
     jump = streams.JUMP * length
-    jumped = range(int(jump), int(jump) + WINDOW) if stream == "jump" else range(0)
+    jumped = range(int(jump), int(jump) + WINDOW) if stream in streams.JUMPS else range(0)
     standing: dict[int, int] = {}
     for release in releases:
         at, slot = divmod(release["slot"] - START, pace)

@@ -41,6 +41,11 @@ def test_each_is_what_it_is_called():
         assert np.ptp(before) < 1e-12
         assert np.ptp(after) < 1e-12
         assert abs(after[0] - before[0]) > 0.29
+        before, after = np.split(of("two kinds"), [SLOTS // 2])
+        assert np.ptp(before) == np.ptp(after) == 0
+    kinds = numbers("two kinds", USERS, SLOTS, np.random.default_rng(2))
+    assert [{*kinds[:, at].round(9).tolist()} for at in (0, -1)] == [{0.2, 0.8}, {0.0, 0.5}]
+    assert means("two kinds")[0] > means("two kinds")[-1] + 0.2
     assert shares("all in one")[0] == 1
     skewed = numbers("skewed", USERS, 1, np.random.default_rng(2))
     assert 0 < (skewed > 0.9).mean() < 0.05

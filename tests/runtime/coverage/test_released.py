@@ -148,6 +148,34 @@ def test_runs_that_share_a_log_are_those_of_logs_of_their_own(method, statistic)
     assert len(valued[0]) == 2 * SLOTS
 
 
+CLOSING = 12  # slots in which all windows of these close
+
+
+def test_no_release_looks_back_at_another_run(monkeypatch):
+    """The second crowd is where the first one, as fast as its clipped values can move, would have
+    come while windows close. In a log with no more slots between them it states no error.
+    """
+    topology, (lo, hi) = subject("cgm", "mean").topology, DOMAIN
+    far = (CLOSING + 1) * topology.method._clips * (hi - lo)
+    runs = [np.full((1500, SLOTS), lo + start) for start in (1.0, 1.0 + far)]
+    randomness = edge_randomness(topology, KEY, "here")
+
+    def reasons():
+        found = published(topology, runs, randomness)
+        return {each.get("error_reason") for each in found if each["value"] is not None}
+
+    assert topology.statistics.looks_back > CLOSING
+    assert reasons() == {None}
+    monkeypatch.setattr(released, "_gap", lambda _: CLOSING)
+    assert reasons() == {None, "clipped"}
+
+
+def test_windows_close_between_runs_and_nothing_looks_back_further():
+    for topology in {each.topology for each in SUBJECTS}:
+        assert released._gap(topology) >= topology.statistics.looks_back
+        assert released._gap(topology) > topology.method.delay
+
+
 @cases("method", ["ba_sw (mechanism: duchi)", "sw_direct (cover)"])
 def test_who_reports_is_told(method):
     """As many as the release says: by noise, or all from their first value on, and not those of
