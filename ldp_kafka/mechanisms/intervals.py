@@ -114,7 +114,7 @@ def quantile(kurtosis: float, reports: int) -> float:
 
     Examples
     --------
-    >>> exact = np.log(20) / 2**0.5  # of one report with Laplace noise
+    >>> exact = float(np.log(20)) / 2**0.5  # of one report with Laplace noise
     >>> [round(each, 2) for each in (exact, quantile(3.0, 1), quantile(3.0, 1000))]
     [2.12, 2.17, 1.96]
     """

@@ -19,7 +19,8 @@ from ldp_kafka.methods.unstated import CLIPPED
 
 __all__ = ["LOOKED_BACK", "NoisyMean", "followed"]
 
-# see `NoisyMean._saturated`: of the noise of users who stay it is so once in 15,000 slots
+# see `NoisyMean._saturated`: of the noise of users who stay it is so once in 15,000 slots, where it
+# is normal; of Laplace noise of single reports once in 1,300
 TELLING = 6
 LOOKED_BACK = 32  # reports of a user whose means are looked at
 KEPT = 1024  # slots before its own in which they are looked for, at most

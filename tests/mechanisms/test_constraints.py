@@ -440,7 +440,10 @@ NEEDS = {
     (name, given): {"inner": "app_s"}
     for name in ("budget_split", "sample_split")
     for given in ("block", "segment")
-} | {("fast_cgm", "filtered"): {"interval": 3}}
+} | {
+    ("cgm_pure", "change"): {"domain": (1.0, 9.0)},
+    ("fast_cgm", "filtered"): {"interval": 3},
+}
 """What else has to be said where a parameter is tried."""
 
 

@@ -149,8 +149,8 @@ capp | window: 8 | block: 2, clip: 0.1
 capp_s | window: 8 | block: 2, clip: 0.1, segment: 4, position: 1
 cgm | LIFE | horizon: 51, delta: 0.000001, refresh: 10, differential_bound: 0.06, lag: 2, change:
     multiplicative
-cgm_pure | level: user | horizon: 51, refresh: 10, differential_bound: 0.06, lag: 2, change:
-    multiplicative
+cgm_pure | level: user, horizon: 50 | horizon: 51, refresh: 10, differential_bound: 0.06, lag: 2,
+    change: multiplicative
 cgm_vector | LIFE, dimension: 2 | horizon: 51, delta: 0.000001, refresh: 10,
     differential_bound: 0.06, lag: 2, dimension: 3, diameter: 2.0
 etm | window: 8 | delay: 5
