@@ -26,6 +26,7 @@ from ldp_kafka.runtime.stages import (
     coordinate,
     counting,
     curate,
+    destinations,
     gates,
     merge,
     panes,
@@ -156,8 +157,9 @@ def counted(*modules) -> set[str]:
     for module in modules:
         for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
             names: list[ast.expr] = []
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COUNTS":
-                names = [node.value]
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                names = [node.value] if ast.unparse(target) in ("COUNTS", "counts") else []
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr == "dead_letter":
                     found.add("dead_letters")
@@ -178,7 +180,7 @@ def counted(*modules) -> set[str]:
         ("perturb", PERTURB, (perturb, gates, asked, windows, panes, raw)),
         ("collect", COLLECT, (collect, counting)),
         ("collect", COLLECT, (collect_devices, counting)),
-        ("collect", MERGE, (merge,)),
+        ("collect", MERGE, (merge, destinations)),
         ("coordinate", COORDINATE, (coordinate,)),
         ("curate", CURATE, (curate, windows, panes, raw)),
     ],
