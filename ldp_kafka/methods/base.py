@@ -204,7 +204,7 @@ def whole_budget(epsilon: float) -> int:
 
 
 def part_of(budget: int, shares: int) -> int:
-    """One of so many equal shares of a budget; ConfigurationError where it is nothing."""
+    """One of equal shares of a budget; ConfigurationError where it is nothing."""
     part = budget // shares
     if not part > 0:
         raise ConfigurationError(

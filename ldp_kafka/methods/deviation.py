@@ -244,7 +244,7 @@ def _concave(values: list[float]) -> list[float]:
 
 
 def _along(moved: list[list[float]], way: int) -> list[float]:
-    """How much further users aim than they are who have moved so many levels up, or as far as the
+    """How much further users aim than they are who have moved ``way`` levels up, or as far as the
     domain goes (LEVELS,), by where they are; ``moved`` are the aims by where they were and are.
     """
     were = (min(max(at - way, 0), LEVELS - 1) for at in range(LEVELS))

@@ -150,7 +150,7 @@ def _there(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _gap(topology: Topology) -> int:
-    """Slots between two runs of one log, in which all windows close; and so many that no release
+    """Slots between two runs of one log, in which all windows close, and enough that no release
     looks back at another run's.
     """
     closing = topology.method.delay + 2 * DELAY + WINDOW

@@ -24,7 +24,7 @@ whatever ``hold``; where few are, those have ``hold``.
 What a report costs is the sender's word, as is all of it. The sums of each cost are kept apart, and
 the coordinator reads those of what it has asked: reports of another cost count for nothing. Of one
 slot there are `COSTS` of them at most, so that nobody fills the collector's memory with them;
-whoever sends so many bars the others, as whoever sends any number of reports bends a mean.
+a sender of `COSTS` different costs bars the others, as a sender of many reports bends a mean.
 
 Any device can send any report, as in every local model: what one device can do to a mean is bounded
 by the mechanism's range, and by how many ids it is let in with.
